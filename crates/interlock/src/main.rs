@@ -1,0 +1,2 @@
+//! interlock
+fn main(){}
