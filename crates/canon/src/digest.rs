@@ -1,0 +1,180 @@
+//! Names for bytes: `sha256:` and 64 lower-case hexadecimal digits.
+//!
+//! There is one spelling of a digest, so digests compare as text and as bytes alike.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::canonical::{self, CanonicalError};
+
+/// The SHA-256 digest of some bytes.
+///
+/// ```
+/// use canon::digest::Digest;
+///
+/// let digest = Digest::of_bytes(b"");
+/// let text = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// assert_eq!(digest.to_string(), text);
+/// assert_eq!(Digest::parse(text), Ok(digest));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// What every digest begins with.
+    pub const PREFIX: &'static str = "sha256:";
+
+    /// The digest of exactly these bytes.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest of the [canonical] bytes of `value`.
+    ///
+    /// # Errors
+    /// As [`canonical::to_vec`]: a value without one canonical form has no digest.
+    pub fn of_canonical<T: Serialize + ?Sized>(value: &T) -> Result<Self, CanonicalError> {
+        canonical::to_vec(value).map(|bytes| Self::of_bytes(&bytes))
+    }
+
+    /// Takes bytes that are already a SHA-256 digest.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The 64 digits without the prefix, for file names in content-addressed folders.
+    pub fn to_hex(self) -> String {
+        self.to_string().split_off(Self::PREFIX.len())
+    }
+
+    /// Reads the one spelling: the prefix, then 64 digits of `0-9a-f`.
+    ///
+    /// # Errors
+    /// Anything else, upper-case digits and surrounding spaces included.
+    pub fn parse(text: &str) -> Result<Self, DigestError> {
+        let digits = text.strip_prefix(Self::PREFIX).ok_or(DigestError::Prefix)?.as_bytes();
+        if digits.len() != 64 {
+            return Err(DigestError::Length { measured: digits.len() });
+        }
+        let mut bytes = [0; 32];
+        for (index, digit) in digits.iter().enumerate() {
+            let nibble = match digit {
+                b'0'..=b'9' => digit - b'0',
+                b'a'..=b'f' => digit - b'a' + 10,
+                _ => return Err(DigestError::Digit { offset: Self::PREFIX.len() + index }),
+            };
+            bytes[index / 2] = bytes[index / 2] << 4 | nibble;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = String::with_capacity(Self::PREFIX.len() + 64);
+        text.push_str(Self::PREFIX);
+        for byte in self.0 {
+            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            text.push(char::from(DIGITS[usize::from(byte & 0xf)]));
+        }
+        formatter.pad(&text)
+    }
+}
+
+/// A list of 32 numbers helps nobody: the debug form is the text.
+impl fmt::Debug for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = DigestError;
+
+    fn try_from(text: String) -> Result<Self, DigestError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+/// Why a text is not a [`Digest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// It does not begin with [`Digest::PREFIX`].
+    #[error("a digest begins with `sha256:`")]
+    Prefix,
+    /// The part behind the prefix has another length.
+    #[error("a digest has 64 hexadecimal digits after `sha256:`, not {measured} bytes")]
+    Length {
+        /// Bytes behind the prefix.
+        measured: usize,
+    },
+    /// A byte behind the prefix is not one of `0-9a-f`.
+    #[error("byte {offset} of the digest is not one of `0-9` and `a-f`")]
+    Digit {
+        /// Where, counted from the start of the text.
+        offset: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_that_are_refused() {
+        let good = Digest::of_bytes(b"abc").to_string();
+        let cases = [
+            ("nothing", String::new(), DigestError::Prefix),
+            ("another hash", good.replace("sha256", "sha512"), DigestError::Prefix),
+            ("no prefix", good["sha256:".len()..].to_owned(), DigestError::Prefix),
+            ("an upper-case prefix", good.replace("sha", "SHA"), DigestError::Prefix),
+            ("a space in front", format!(" {good}"), DigestError::Prefix),
+            ("no digits", "sha256:".into(), DigestError::Length { measured: 0 }),
+            ("a digit less", good[..70].to_owned(), DigestError::Length { measured: 63 }),
+            ("a line end", format!("{good}\n"), DigestError::Length { measured: 65 }),
+            ("upper case", good.replace('b', "B"), DigestError::Digit { offset: 7 }),
+            ("not a digit", format!("{}g", &good[..70]), DigestError::Digit { offset: 70 }),
+            ("wide text", format!("{}é", &good[..69]), DigestError::Digit { offset: 69 }),
+        ];
+        for (name, text, expected) in cases {
+            assert_eq!(Digest::parse(&text), Err(expected), "{name}: {text}");
+            assert!(serde_json::from_value::<Digest>(text.into()).is_err(), "{name} by serde");
+        }
+    }
+
+    #[test]
+    fn the_known_answer_for_abc_in_every_form() {
+        let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let digest = Digest::of_bytes(b"abc");
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(format!("{digest:?}"), text);
+        assert_eq!(digest.to_hex(), text[7..]);
+        assert_eq!(text.parse(), Ok(digest));
+        assert_eq!(serde_json::to_value(digest).unwrap(), text);
+        assert_eq!(serde_json::from_value::<Digest>(text.into()).unwrap(), digest);
+        assert_eq!(Digest::from_bytes(*digest.as_bytes()), digest);
+    }
+}

@@ -1,0 +1,204 @@
+//! Typed ids: a prefix that says what is named, and a body that is safe everywhere.
+//!
+//! The body has 1 to 128 bytes of `A-Z a-z 0-9 _ -`, so an id is a file name, a URL
+//! segment and a log field without escaping. [`typed_id!`](crate::typed_id) makes one
+//! type per kind, and two kinds cannot be swapped by accident.
+
+/// The most bytes an id has behind its prefix.
+pub const MAX_BODY_BYTES: usize = 128;
+
+/// Why a text is not an id of the wanted kind.
+///
+/// The text itself is not repeated: what was sent where an id belongs may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// It names another kind of thing, or nothing.
+    #[error("the id must begin with `{prefix}`")]
+    Prefix {
+        /// What it must begin with.
+        prefix: &'static str,
+    },
+    /// The part behind the prefix is empty or too long.
+    #[error("the id must have 1 to {MAX_BODY_BYTES} bytes after `{prefix}`, not {measured}")]
+    Length {
+        /// What the id begins with.
+        prefix: &'static str,
+        /// Bytes behind it.
+        measured: usize,
+    },
+    /// A character that ids do not have.
+    #[error(
+        "byte {offset} of the id is {character:?}; only A-Z, a-z, 0-9, `_` and `-` may follow `{prefix}`"
+    )]
+    Character {
+        /// What the id begins with.
+        prefix: &'static str,
+        /// The first such character.
+        character: char,
+        /// Where it is, counted in bytes from the start of the text.
+        offset: usize,
+    },
+}
+
+/// Makes a type for one kind of id.
+///
+/// The type has `PREFIX`, `parse`, `as_str`, `Display`, `Debug` (the text), `FromStr`, `Ord` and
+/// `Hash`, and serde reads it through `parse`: a value of the type is the proof that
+/// its text was checked.
+///
+/// ```
+/// canon::typed_id!(
+///     /// One durable workflow session.
+///     SessionId, "sess_"
+/// );
+///
+/// let id = SessionId::parse("sess_gwl2x")?;
+/// assert_eq!(id.as_str(), "sess_gwl2x");
+/// assert!(SessionId::parse("run_gwl2x").is_err());
+/// # Ok::<(), canon::id::IdError>(())
+/// ```
+#[macro_export]
+macro_rules! typed_id {
+    ($(#[$attribute:meta])* $name:ident, $prefix:literal $(,)?) => {
+        $(#[$attribute])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(::std::string::String);
+
+        impl $name {
+            /// What every id of this kind begins with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// Reads an id: the prefix, then 1 to 128 bytes of `A-Z a-z 0-9 _ -`.
+            ///
+            /// # Errors
+            /// Any other text; the error says what is wrong, and where.
+            pub fn parse(text: &str) -> ::std::result::Result<Self, $crate::id::IdError> {
+                $crate::__private::check(text, $prefix)?;
+                ::std::result::Result::Ok(Self(::std::borrow::ToOwned::to_owned(text)))
+            }
+
+            /// The id as text, prefix included.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                formatter.pad(&self.0)
+            }
+        }
+
+        impl ::std::fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                formatter.pad(&self.0)
+            }
+        }
+
+        impl ::std::str::FromStr for $name {
+            type Err = $crate::id::IdError;
+
+            fn from_str(text: &str) -> ::std::result::Result<Self, Self::Err> {
+                Self::parse(text)
+            }
+        }
+
+        impl ::std::convert::TryFrom<::std::string::String> for $name {
+            type Error = $crate::id::IdError;
+
+            fn try_from(text: ::std::string::String) -> ::std::result::Result<Self, Self::Error> {
+                $crate::__private::check(&text, $prefix)?;
+                ::std::result::Result::Ok(Self(text))
+            }
+        }
+
+        impl ::std::convert::From<$name> for ::std::string::String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl $crate::__private::serde::Serialize for $name {
+            fn serialize<S: $crate::__private::serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> ::std::result::Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> $crate::__private::serde::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::__private::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> ::std::result::Result<Self, D::Error> {
+                let text: ::std::string::String =
+                    $crate::__private::serde::Deserialize::deserialize(deserializer)?;
+                ::std::convert::TryFrom::try_from(text)
+                    .map_err($crate::__private::serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+/// The check behind every `parse` that [`typed_id!`](crate::typed_id) makes.
+#[doc(hidden)]
+pub fn check(text: &str, prefix: &'static str) -> Result<(), IdError> {
+    let body = text.strip_prefix(prefix).ok_or(IdError::Prefix { prefix })?;
+    if body.is_empty() || body.len() > MAX_BODY_BYTES {
+        return Err(IdError::Length { prefix, measured: body.len() });
+    }
+    let stranger = body
+        .char_indices()
+        .find(|(_, character)| !(character.is_ascii_alphanumeric() || matches!(character, '_' | '-')));
+    match stranger {
+        None => Ok(()),
+        Some((offset, character)) => {
+            Err(IdError::Character { prefix, character, offset: prefix.len() + offset })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    typed_id!(
+        /// A kind that only this test knows.
+        SampleId, "sample_"
+    );
+
+    #[test]
+    fn ids_that_are_refused() {
+        let prefix = "sample_";
+        let long = format!("sample_{}", "a".repeat(129));
+        let cases = [
+            ("nothing", "", IdError::Prefix { prefix }),
+            ("another kind", "other_a", IdError::Prefix { prefix }),
+            ("another case", "Sample_a", IdError::Prefix { prefix }),
+            ("a space in front", " sample_a", IdError::Prefix { prefix }),
+            ("no body", "sample_", IdError::Length { prefix, measured: 0 }),
+            ("too long", &long, IdError::Length { prefix, measured: 129 }),
+            ("climbs", "sample_a/..", IdError::Character { prefix, character: '/', offset: 8 }),
+            ("a line end", "sample_a\n", IdError::Character { prefix, character: '\n', offset: 8 }),
+            ("not ASCII", "sample_aé", IdError::Character { prefix, character: 'é', offset: 8 }),
+            ("a NUL", "sample_\0", IdError::Character { prefix, character: '\0', offset: 7 }),
+        ];
+        for (name, text, expected) in cases {
+            assert_eq!(SampleId::parse(text), Err(expected), "{name}");
+            assert_eq!(SampleId::try_from(text.to_owned()), Err(expected), "{name}, owned");
+            assert!(serde_json::from_value::<SampleId>(text.into()).is_err(), "{name}, by serde");
+        }
+    }
+
+    #[test]
+    fn the_longest_id_is_accepted_and_every_form_is_its_text() {
+        let text = format!("sample_{}", "aZ09_-bb".repeat(16));
+        let id = SampleId::parse(&text).unwrap();
+        assert_eq!(id.as_str(), text);
+        assert_eq!(id.to_string(), text);
+        assert_eq!(format!("{id:?}"), text);
+        assert_eq!(text.parse(), Ok(id.clone()));
+        assert_eq!(serde_json::to_value(&id).unwrap(), text.as_str());
+        assert_eq!(String::from(id), text);
+    }
+}
