@@ -1,2 +1,2 @@
 //! interlock
-fn main(){}
+fn main() {}

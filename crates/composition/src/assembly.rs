@@ -1,0 +1,66 @@
+//! The composition while policy is being applied to it: steps 10 to 15.
+
+use std::collections::HashMap;
+
+use crate::catalogue::{Catalogue, Rank};
+use crate::effect::Effect;
+use crate::steps::s07_gate::Candidates;
+
+/// What survives, and what policy did to it.
+pub(crate) struct Assembly<'s, 'i> {
+    pub(crate) catalogue: &'s Catalogue<'i>,
+    pub(crate) candidates: &'s Candidates,
+    shown: Vec<bool>,
+    policy_ids: Vec<Vec<&'i str>>,
+    /// The alias of a route and the operation that gave it.
+    pub(crate) aliases: HashMap<Rank, (&'i str, &'i str)>,
+    /// The operation that settled a claim.
+    pub(crate) overrides: HashMap<&'i str, &'i str>,
+    pub(crate) effects: Vec<Effect<'i>>,
+}
+
+impl<'s, 'i> Assembly<'s, 'i> {
+    /// Everything that is active, untouched.
+    pub(crate) fn new(catalogue: &'s Catalogue<'i>, candidates: &'s Candidates) -> Self {
+        Self {
+            catalogue,
+            candidates,
+            shown: (0..catalogue.len()).map(|rank| candidates.is_active(rank)).collect(),
+            policy_ids: vec![Vec::new(); catalogue.len()],
+            aliases: HashMap::new(),
+            overrides: HashMap::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, rank: Rank) {
+        self.shown[rank] = false;
+    }
+
+    pub(crate) fn is_shown(&self, rank: Rank) -> bool {
+        self.shown[rank]
+    }
+
+    /// The surviving ranks, in the order of their keys.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = Rank> {
+        (0..self.shown.len()).filter(|rank| self.shown[*rank])
+    }
+
+    /// Notes that `operation` affected the contribution.
+    pub(crate) fn touch(&mut self, rank: Rank, operation: &'i str) {
+        self.policy_ids[rank].push(operation);
+    }
+
+    /// The operations that affected the contribution, sorted.
+    pub(crate) fn take_policy_ids(&mut self, rank: Rank) -> Vec<&'i str> {
+        let mut ids = std::mem::take(&mut self.policy_ids[rank]);
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// The path that a route answers.
+    pub(crate) fn effective_path(&self, rank: Rank, declared: &'i str) -> &'i str {
+        self.aliases.get(&rank).map_or(declared, |(path, _)| path)
+    }
+}

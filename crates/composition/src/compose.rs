@@ -1,0 +1,108 @@
+//! The eighteen steps, in order, with the three barriers between them.
+//!
+//! Inside a block all checks run and everything that is wrong is collected; at a barrier any
+//! finding ends the composition.
+
+use crate::assembly::Assembly;
+use crate::catalogue::Catalogue;
+use crate::composition::Outcome;
+use crate::diagnostic::Findings;
+use crate::effect::{self, Effect};
+use crate::input::Input;
+use crate::steps::s01_shape::{self, Draft, Operation};
+use crate::steps::s02_sources::{self, Source};
+use crate::steps::s07_gate::{self, Candidates};
+use crate::steps::s09_policy::{self, Claims, Scene};
+use crate::steps::{
+    s03_runtime, s04_keys, s05_grammar, s06_default_policy, s10_hide_and_replace, s11_path_aliases,
+    s12_route_conflicts, s13_renderer_overrides, s14_claim_conflicts, s15_references, s16_reorder,
+    s17_render_handles, s18_emit,
+};
+
+/// Composes an input: a pure and total function of its content.
+///
+/// The order of built-ins, modules, contributions and operations in the input decides nothing.
+/// See the [crate's documentation](crate) for an example.
+pub fn compose(input: &Input) -> Outcome<'_> {
+    run(input).0
+}
+
+/// How far a composition came, and what it knew by then.
+pub(crate) enum Reached<'i> {
+    /// Nothing could be interpreted.
+    Nothing,
+    /// Barrier A stopped it: these are the declarations, whole or not.
+    Declarations { sources: Vec<Source<'i>>, drafts: Vec<Draft<'i>>, operations: Vec<Operation<'i>> },
+    /// Every declaration is in order; barrier B, barrier C or the end followed.
+    Candidates { catalogue: Catalogue<'i>, candidates: Candidates, operations: Vec<Operation<'i>> },
+}
+
+/// Composes, and tells how far it came.
+pub(crate) fn run(input: &Input) -> (Outcome<'_>, Reached<'_>) {
+    let mut findings = Findings::default();
+
+    let Some(shape) = s01_shape::read(input, &mut findings) else {
+        return (failed(findings, Vec::new()), Reached::Nothing);
+    };
+    let mut sources = s02_sources::normalise(&shape.sources);
+    s03_runtime::resolve(&mut sources, &shape.sources, &mut findings);
+    s04_keys::check(&sources, &shape.drafts, &mut findings);
+    s05_grammar::check(&sources, &shape.sources, &shape.drafts, shape.versions, &mut findings);
+    let operations = s06_default_policy::normalise(shape.policy);
+    s05_grammar::check_selected_handles(&sources, &shape.drafts, &operations, &mut findings);
+    // Barrier A: from here on every declaration is whole, named and grammatical.
+    if !findings.is_empty() {
+        let drafts = shape.drafts;
+        return (failed(findings, Vec::new()), Reached::Declarations { sources, drafts, operations });
+    }
+
+    let catalogue = Catalogue::new(sources, shape.drafts);
+    let candidates = s07_gate::gate(&catalogue); // and step 8, for the fallbacks among them
+    let outcome = apply(&catalogue, &candidates, &operations, findings);
+    (outcome, Reached::Candidates { catalogue, candidates, operations })
+}
+
+/// Steps 9 to 18.
+fn apply<'i>(
+    catalogue: &Catalogue<'i>,
+    candidates: &Candidates,
+    operations: &[Operation<'i>],
+    mut findings: Findings<'i>,
+) -> Outcome<'i> {
+    let claims = Claims::gather(catalogue, candidates, operations);
+    let scene = Scene { catalogue, candidates, claims: &claims, operations };
+    let policy = s09_policy::validate(scene, &mut findings);
+    // Barrier B: from here on the policy can be carried out as a whole.
+    if !findings.is_empty() {
+        return failed(findings, Vec::new());
+    }
+
+    let mut assembly = Assembly::new(catalogue, candidates);
+    s10_hide_and_replace::apply(&mut assembly, &policy);
+    s11_path_aliases::apply(&mut assembly, &policy);
+    let effects_by_then = assembly.effects.len();
+    let routes_agree = s12_route_conflicts::check(&assembly, &mut findings);
+    s13_renderer_overrides::apply(&mut assembly, &policy);
+    s14_claim_conflicts::check(&assembly, &mut findings);
+    s15_references::check(&assembly, &mut findings);
+    // Barrier C: the effects shown are those from before the earliest step that failed.
+    if !findings.is_empty() {
+        let mut effects = assembly.effects;
+        if !routes_agree {
+            effects.truncate(effects_by_then);
+        }
+        return failed(findings, effects);
+    }
+
+    let moves = s16_reorder::apply(&mut assembly, &policy);
+    let required_render_handles = s17_render_handles::collect(&assembly);
+    let mut policy_effects = std::mem::take(&mut assembly.effects);
+    effect::sort(&mut policy_effects);
+    let composition = s18_emit::emit(assembly, &moves, required_render_handles);
+    Outcome { composition: Some(composition), diagnostics: Vec::new(), policy_effects }
+}
+
+fn failed<'i>(findings: Findings<'i>, mut effects: Vec<Effect<'i>>) -> Outcome<'i> {
+    effect::sort(&mut effects);
+    Outcome { composition: None, diagnostics: findings.settle(), policy_effects: effects }
+}

@@ -1,0 +1,187 @@
+//! The composed entries of each collection.
+
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+use super::RuntimeSummary;
+use crate::contribution::RenderHandle;
+use crate::vocabulary::{AppenderPosition, FallbackStatus, Key, NonReadyStatus, Owner, RendererKind};
+
+/// What all composed entries have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry<'i> {
+    /// The canonical key; it knows the kind and the local id.
+    pub key: Key<'i>,
+    /// Whose it is.
+    pub owner: Owner<'i>,
+    /// What to call it.
+    pub label: Option<&'i str>,
+    /// Whatever its author attached: an object.
+    pub metadata: Option<&'i Value>,
+    /// The module's runtime; built-ins have none.
+    pub runtime: Option<Arc<RuntimeSummary<'i>>>,
+    /// The operations that affected it, sorted.
+    pub policy_ids: Vec<&'i str>,
+}
+
+/// A page.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of the descriptor")]
+pub struct Route<'i> {
+    pub entry: Entry<'i>,
+    pub declared_path: &'i str,
+    /// The path it answers, which policy may have changed.
+    pub effective_path: &'i str,
+    pub render_handle: RenderHandle<'i>,
+}
+
+/// An entry of the sidebar. Its label is always there.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of the descriptor")]
+pub struct SidebarItem<'i> {
+    pub entry: Entry<'i>,
+    pub section: Option<&'i str>,
+    /// The route it leads to, which is in the composition.
+    pub route_key: Option<&'i str>,
+}
+
+/// A configuration or an integration surface.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of the descriptor")]
+pub struct Surface<'i> {
+    pub entry: Entry<'i>,
+    pub purpose: &'i str,
+    pub render_handle: RenderHandle<'i>,
+}
+
+/// The one renderer of a claim.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of the descriptor")]
+pub struct Renderer<'i> {
+    pub entry: Entry<'i>,
+    pub claim: &'i str,
+    pub render_handle: RenderHandle<'i>,
+}
+
+/// Something added around messages of a type.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of the descriptor")]
+pub struct MessageAppender<'i> {
+    pub entry: Entry<'i>,
+    pub target_message_type: &'i str,
+    pub position: AppenderPosition,
+    pub render_handle: RenderHandle<'i>,
+}
+
+/// A stand-in for a module that is not ready.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of the descriptor")]
+pub struct FallbackSurface<'i> {
+    pub entry: Entry<'i>,
+    pub status: FallbackStatus,
+    /// The status it stands in for now.
+    pub matched_status: NonReadyStatus,
+    pub render_handle: RenderHandle<'i>,
+}
+
+/// Who draws what is claimed.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RendererClaimBinding<'i> {
+    /// The claim.
+    pub claim: &'i str,
+    /// The family of the claim.
+    pub renderer_kind: RendererKind,
+    /// Who draws it.
+    pub renderer_key: Key<'i>,
+    /// Whose that is.
+    pub owner: Owner<'i>,
+    /// With what.
+    pub render_handle: RenderHandle<'i>,
+    /// The operation that decided it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_id: Option<&'i str>,
+}
+
+/// A handle that a render runtime has to provide.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequiredRenderHandle<'i> {
+    /// Who needs it.
+    pub owner: Owner<'i>,
+    /// The handle, as the first of its users wrote it.
+    pub handle: RenderHandle<'i>,
+    /// Which entries use it, sorted.
+    pub used_by: Vec<Key<'i>>,
+}
+
+/// Writes an entry as one flat object: first what all have in common, then what this kind adds.
+///
+/// By hand, because `#[serde(flatten)]` would buffer every entry on its way out.
+macro_rules! serialize_flat {
+    ($type:ident { $($name:literal: $field:ident),+ $(,)? }) => {
+        impl Serialize for $type<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                self.entry.serialize_into(&mut map)?;
+                $(map.serialize_entry($name, &self.$field)?;)+
+                map.end()
+            }
+        }
+    };
+}
+
+serialize_flat!(Route {
+    "declaredPath": declared_path,
+    "effectivePath": effective_path,
+    "renderHandle": render_handle,
+});
+serialize_flat!(Surface { "purpose": purpose, "renderHandle": render_handle });
+serialize_flat!(Renderer { "claim": claim, "renderHandle": render_handle });
+serialize_flat!(MessageAppender {
+    "targetMessageType": target_message_type,
+    "position": position,
+    "renderHandle": render_handle,
+});
+serialize_flat!(FallbackSurface {
+    "status": status,
+    "matchedStatus": matched_status,
+    "renderHandle": render_handle,
+});
+
+impl Serialize for SidebarItem<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.entry.serialize_into(&mut map)?;
+        serialize_present(&mut map, "section", self.section.as_ref())?;
+        serialize_present(&mut map, "routeKey", self.route_key.as_ref())?;
+        map.end()
+    }
+}
+
+impl Entry<'_> {
+    fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        map.serialize_entry("key", &self.key)?;
+        map.serialize_entry("kind", &self.key.kind())?;
+        map.serialize_entry("owner", &self.owner)?;
+        map.serialize_entry("localId", self.key.local_id())?;
+        serialize_present(map, "label", self.label.as_ref())?;
+        serialize_present(map, "metadata", self.metadata.as_ref())?;
+        serialize_present(map, "runtime", self.runtime.as_deref())?;
+        map.serialize_entry("policyIds", &self.policy_ids)
+    }
+}
+
+/// An absent member is left out, never `null`.
+fn serialize_present<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    name: &'static str,
+    value: Option<&T>,
+) -> Result<(), M::Error> {
+    match value {
+        Some(value) => map.serialize_entry(name, value),
+        None => Ok(()),
+    }
+}

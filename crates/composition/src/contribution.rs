@@ -1,0 +1,75 @@
+//! Contributions that passed barrier A: whole, named and grammatical.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::vocabulary::{AppenderPosition, FallbackStatus, Key, StatusSet};
+
+/// An opaque render handle. The kernel validates and copies it, and never resolves it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RenderHandle<'i> {
+    /// The version of the handle's own shape.
+    pub render_handle_version: &'static str,
+    /// What sort of thing it stands for.
+    pub kind: &'i str,
+    /// Which one.
+    pub id: &'i str,
+    /// Anything the renderer wants to know: an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<&'i Value>,
+}
+
+/// When a module's contribution is active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Activation {
+    /// As its kind has it.
+    #[default]
+    Default,
+    /// In exactly these statuses.
+    Explicit(StatusSet),
+}
+
+/// One contribution of one source.
+pub(crate) struct Contribution<'i> {
+    pub(crate) key: Key<'i>,
+    /// The index of its source.
+    pub(crate) source: usize,
+    pub(crate) label: Option<&'i str>,
+    pub(crate) metadata: Option<&'i Value>,
+    pub(crate) activation: Activation,
+    pub(crate) body: Body<'i>,
+}
+
+/// What the kinds of contribution do not have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body<'i> {
+    Route { path: &'i str, handle: RenderHandle<'i> },
+    SidebarItem { section: Option<&'i str>, route_key: Option<&'i str> },
+    Surface { purpose: &'i str, handle: RenderHandle<'i> },
+    Renderer { claim: &'i str, handle: RenderHandle<'i> },
+    Appender { target_message_type: &'i str, position: AppenderPosition, handle: RenderHandle<'i> },
+    Fallback { status: FallbackStatus, handle: RenderHandle<'i> },
+}
+
+impl<'i> Body<'i> {
+    /// The handle; sidebar items have none.
+    pub(crate) const fn handle(&self) -> Option<&RenderHandle<'i>> {
+        match self {
+            Self::Route { handle, .. }
+            | Self::Surface { handle, .. }
+            | Self::Renderer { handle, .. }
+            | Self::Appender { handle, .. }
+            | Self::Fallback { handle, .. } => Some(handle),
+            Self::SidebarItem { .. } => None,
+        }
+    }
+
+    /// The claim of a renderer.
+    pub(crate) const fn claim(&self) -> Option<&'i str> {
+        match self {
+            Self::Renderer { claim, .. } => Some(claim),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Finding what is there more than once, in linear time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+
+enum Seen<T> {
+    Once(T),
+    Group(usize),
+}
+
+/// The items that share a key with another, grouped by that key; the items of a group keep their order.
+///
+/// The order of the groups is that in which each became one. Nothing is allocated per item
+/// besides its entry in the map, since nearly always there are no groups at all.
+pub(crate) fn repeated<K: Hash + Eq + Clone, T>(items: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+    let mut seen: HashMap<K, Seen<T>> = HashMap::with_capacity(items.size_hint().1.unwrap_or_default());
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for (key, item) in items {
+        match seen.entry(key) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Seen::Once(item));
+            }
+            Entry::Occupied(mut occupied) => {
+                let group = match occupied.get() {
+                    Seen::Group(group) => *group,
+                    Seen::Once(_) => groups.len(),
+                };
+                if let Seen::Once(first) = std::mem::replace(occupied.get_mut(), Seen::Group(group)) {
+                    groups.push((occupied.key().clone(), vec![first]));
+                }
+                groups[group].1.push(item);
+            }
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_there_twice_is_grouped() {
+        let items = ["a", "b", "c", "b", "a", "b"];
+        let groups = repeated(items.into_iter().enumerate().map(|(index, item)| (item, index)));
+        assert_eq!(groups, [("b", vec![1, 3, 5]), ("a", vec![0, 4])]);
+    }
+}

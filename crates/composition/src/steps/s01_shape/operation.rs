@@ -1,0 +1,170 @@
+//! The shape of the policy and its operations.
+
+use serde_json::Value;
+
+use super::fields::{Bounds, Fields, token, wrong_type};
+use super::{Versions, not_a_collection};
+use crate::diagnostic::{Findings, Subject, VersionField};
+
+/// What could be read of the policy: absent until step 6.
+#[derive(Default)]
+pub(crate) struct PolicyDraft<'i> {
+    /// `None` when the input has no policy.
+    pub(crate) operations: Option<Vec<Operation<'i>>>,
+}
+
+/// A well-formed operation; what its keys name is judged in step 9.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation<'i> {
+    pub(crate) id: &'i str,
+    pub(crate) kind: OperationKind<'i>,
+}
+
+/// What an operation does, with its operands as written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OperationKind<'i> {
+    Hide { target: &'i str },
+    Reorder { target: &'i str, place: Place<'i> },
+    Replace { target: &'i str, replacement: &'i str },
+    PathAlias { target: &'i str, path: &'i str },
+    RendererOverride { claim: &'i str, used: &'i str },
+}
+
+/// Where a reorder wants its target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'i> {
+    First,
+    Last,
+    Before(&'i str),
+    After(&'i str),
+}
+
+impl<'i> Place<'i> {
+    /// The key that the place is relative to.
+    pub(crate) const fn anchor(self) -> Option<&'i str> {
+        match self {
+            Self::Before(anchor) | Self::After(anchor) => Some(anchor),
+            Self::First | Self::Last => None,
+        }
+    }
+}
+
+impl<'i> Operation<'i> {
+    /// Every key that the operation names: its target or used renderer, then its other operand.
+    pub(crate) fn named_keys(&self) -> impl Iterator<Item = &'i str> {
+        let (first, second) = match self.kind {
+            OperationKind::Hide { target } | OperationKind::PathAlias { target, .. } => (target, None),
+            OperationKind::Reorder { target, place } => (target, place.anchor()),
+            OperationKind::Replace { target, replacement } => (target, Some(replacement)),
+            OperationKind::RendererOverride { used, .. } => (used, None),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
+/// Reads the policy. One of an unsupported version is not looked into.
+pub(super) fn read_policy<'i>(
+    value: Option<&'i Value>,
+    versions: Versions,
+    findings: &mut Findings<'i>,
+) -> PolicyDraft<'i> {
+    let members = match value {
+        None => return PolicyDraft { operations: None },
+        Some(Value::Object(members)) => members,
+        other => {
+            findings.report(wrong_type("policy", token::OBJECT, other), Subject::HOST);
+            return PolicyDraft::default();
+        }
+    };
+    if let Some(details) = versions.fault(VersionField::PolicySchema, members.get("policySchemaVersion")) {
+        findings.report(details, Subject::HOST);
+        return PolicyDraft::default();
+    }
+    match members.get("operations") {
+        Some(Value::Array(operations)) => PolicyDraft {
+            operations: Some(operations.iter().filter_map(|value| read_operation(value, findings)).collect()),
+        },
+        other => {
+            not_a_collection("policy.operations", other, Subject::HOST, findings);
+            PolicyDraft::default()
+        }
+    }
+}
+
+fn read_operation<'i>(value: &'i Value, findings: &mut Findings<'i>) -> Option<Operation<'i>> {
+    let Value::Object(members) = value else {
+        findings.report(wrong_type("policy.operations[]", token::OPERATION, Some(value)), Subject::HOST);
+        return None;
+    };
+    let subject = Subject { policy_id: members.get("id").and_then(Value::as_str), ..Subject::HOST };
+    let mut fields = Fields {
+        map: members,
+        path: "policy.operations[]",
+        nested: "",
+        subject,
+        findings,
+        confidential: false,
+    };
+    let id = fields.bounded_string("id", Bounds::OperationId);
+    let kind = read_kind(&mut fields);
+    Some(Operation { id: id?, kind: kind? })
+}
+
+/// The kinds, told apart before their operands are looked at.
+#[derive(Clone, Copy)]
+enum Tag {
+    Hide,
+    PathAlias,
+    RendererOverride,
+    Reorder,
+    Replace,
+}
+
+fn read_kind<'i>(fields: &mut Fields<'_, 'i>) -> Option<OperationKind<'i>> {
+    const KINDS: &[&str] = &["hide", "pathAlias", "rendererOverride", "reorder", "replace"];
+    let tag = fields.one_of("kind", KINDS, |text| match text {
+        "hide" => Some(Tag::Hide),
+        "pathAlias" => Some(Tag::PathAlias),
+        "rendererOverride" => Some(Tag::RendererOverride),
+        "reorder" => Some(Tag::Reorder),
+        "replace" => Some(Tag::Replace),
+        _ => None,
+    })?;
+    // All operands are read before any `?`, so that one fault does not hide the next.
+    Some(match tag {
+        Tag::Hide => OperationKind::Hide { target: fields.string("target", token::KEY)? },
+        Tag::PathAlias => {
+            let target = fields.string("target", token::KEY);
+            let path = fields.string("path", token::ROUTE_PATH);
+            OperationKind::PathAlias { target: target?, path: path? }
+        }
+        Tag::RendererOverride => {
+            let claim = fields.string("claim", token::RENDERER_CLAIM);
+            let used = fields.string("use", token::KEY);
+            OperationKind::RendererOverride { claim: claim?, used: used? }
+        }
+        Tag::Replace => {
+            let target = fields.string("target", token::KEY);
+            let replacement = fields.string("replacement", token::KEY);
+            OperationKind::Replace { target: target?, replacement: replacement? }
+        }
+        Tag::Reorder => {
+            let target = fields.string("target", token::KEY);
+            let place = read_place(fields);
+            OperationKind::Reorder { target: target?, place: place? }
+        }
+    })
+}
+
+fn read_place<'i>(fields: &mut Fields<'_, 'i>) -> Option<Place<'i>> {
+    const ANCHOR: &str = "anchor";
+    const POSITIONS: &[&str] = &["after", "before", "first", "last"];
+    let position =
+        fields.one_of("position", POSITIONS, |text| POSITIONS.iter().position(|name| *name == text))?;
+    match POSITIONS[position] {
+        "after" => fields.string(ANCHOR, token::KEY).map(Place::After),
+        "before" => fields.string(ANCHOR, token::KEY).map(Place::Before),
+        "first" => fields.absent(ANCHOR).map(|()| Place::First),
+        _ => fields.absent(ANCHOR).map(|()| Place::Last),
+    }
+}

@@ -1,0 +1,189 @@
+//! The shape of a built-in set or a module instance.
+
+use serde_json::{Map, Value};
+
+use super::fields::{Bounds, Fields, structure, token, type_name, wrong_type};
+use super::{Shape, Versions, descriptor, not_a_collection};
+use crate::diagnostic::{Expected, Findings, StructureReason, Subject, VersionField};
+use crate::vocabulary::{ContributionKind, OwnerKind};
+
+/// What could be read of a source.
+pub(crate) struct SourceShape<'i> {
+    pub(crate) kind: OwnerKind,
+    /// The source as diagnostics name it: every string as it was written.
+    pub(crate) subject: Subject<'i>,
+    pub(crate) package_id: PackageField<'i>,
+    pub(crate) package_version: PackageField<'i>,
+    /// The members of a module, for the steps that judge its runtime and version.
+    pub(crate) module: Option<&'i Map<String, Value>>,
+}
+
+/// A package field, which may be absent and may have been reported already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PackageField<'i> {
+    Absent,
+    Whole(&'i str),
+    Malformed,
+}
+
+impl<'i> PackageField<'i> {
+    pub(crate) const fn text(self) -> Option<&'i str> {
+        match self {
+            Self::Whole(text) => Some(text),
+            Self::Absent | Self::Malformed => None,
+        }
+    }
+}
+
+/// Reads one source and all that it contributes.
+pub(super) fn read<'i>(
+    value: &'i Value,
+    kind: OwnerKind,
+    versions: Versions,
+    shape: &mut Shape<'i>,
+    findings: &mut Findings<'i>,
+) {
+    let nobody = Subject { owner_kind: kind.into(), ..Subject::HOST };
+    let path = match kind {
+        OwnerKind::Builtin => "builtins[]",
+        OwnerKind::Module => "modules[]",
+    };
+    let Value::Object(members) = value else {
+        findings.report(wrong_type(path, token::OBJECT, Some(value)), nobody);
+        return;
+    };
+    let (source, contributions_count) = match kind {
+        OwnerKind::Builtin => (read_builtin(members, nobody, findings), true),
+        OwnerKind::Module => read_module(members, nobody, versions, findings),
+    };
+    let subject = source.subject;
+    let index = shape.sources.len();
+    shape.sources.push(source);
+    if contributions_count {
+        match members.get("contributions") {
+            Some(Value::Object(contributions)) => {
+                read_contributions(contributions, subject, index, versions, shape, findings);
+            }
+            other => {
+                let details = wrong_type(format!("{path}.contributions"), token::CONTRIBUTIONS, other);
+                findings.report(details, subject);
+            }
+        }
+    }
+}
+
+fn read_builtin<'i>(
+    members: &'i Map<String, Value>,
+    nobody: Subject<'i>,
+    findings: &mut Findings<'i>,
+) -> SourceShape<'i> {
+    let mut source = SourceShape {
+        kind: OwnerKind::Builtin,
+        subject: nobody,
+        package_id: PackageField::Absent,
+        package_version: PackageField::Absent,
+        module: None,
+    };
+    let owner = match members.get("owner") {
+        Some(Value::Object(owner)) => owner,
+        other => {
+            findings.report(wrong_type("builtins[].owner", token::OWNER, other), nobody);
+            return source;
+        }
+    };
+    source.subject = named(nobody, owner, "ownerId");
+    let mut fields = Fields {
+        map: owner,
+        path: "builtins[]",
+        nested: ".owner",
+        subject: source.subject,
+        findings,
+        confidential: false,
+    };
+    fields.one_of("ownerKind", &["builtin"], |text| (text == "builtin").then_some(()));
+    fields.string("ownerId", token::STRING);
+    if owner.contains_key("packageId") {
+        source.package_id = package_field(&mut fields, "packageId", Bounds::Package);
+    }
+    source.package_version = package_version(&mut fields);
+    source
+}
+
+/// The module, and whether its contributions are to be looked at.
+fn read_module<'i>(
+    members: &'i Map<String, Value>,
+    nobody: Subject<'i>,
+    versions: Versions,
+    findings: &mut Findings<'i>,
+) -> (SourceShape<'i>, bool) {
+    let subject = named(nobody, members, "instanceId");
+    let mut fields =
+        Fields { map: members, path: "modules[]", nested: "", subject, findings, confidential: false };
+    fields.string("instanceId", token::STRING);
+    let package_id = package_field(&mut fields, "packageId", Bounds::Package);
+    let package_version = package_version(&mut fields);
+    let supported = versions.fault(VersionField::ModuleApi, members.get("moduleApiVersion")).is_none();
+    (
+        SourceShape { kind: OwnerKind::Module, subject, package_id, package_version, module: Some(members) },
+        supported,
+    )
+}
+
+fn package_version<'i>(fields: &mut Fields<'_, 'i>) -> PackageField<'i> {
+    if fields.map.contains_key("packageVersion") {
+        package_field(fields, "packageVersion", Bounds::Short)
+    } else {
+        PackageField::Absent
+    }
+}
+
+fn package_field<'i>(fields: &mut Fields<'_, 'i>, name: &str, bounds: Bounds) -> PackageField<'i> {
+    fields.bounded_string(name, bounds).map_or(PackageField::Malformed, PackageField::Whole)
+}
+
+/// The subject with whatever of its names is a string.
+fn named<'i>(nobody: Subject<'i>, members: &'i Map<String, Value>, id: &str) -> Subject<'i> {
+    let text = |name: &str| members.get(name).and_then(Value::as_str);
+    Subject {
+        owner_id: text(id),
+        package_id: text("packageId"),
+        package_version: text("packageVersion"),
+        ..nobody
+    }
+}
+
+fn read_contributions<'i>(
+    contributions: &'i Map<String, Value>,
+    owner: Subject<'i>,
+    source: usize,
+    versions: Versions,
+    shape: &mut Shape<'i>,
+    findings: &mut Findings<'i>,
+) {
+    for (name, value) in contributions {
+        let field = || format!("contributions.{name}");
+        let Some(kind) = ContributionKind::of_collection(name) else {
+            let expected = Expected::Token(token::ABSENT);
+            let received = type_name(Some(value));
+            findings.report(structure(StructureReason::UnsupportedField, field(), expected, received), owner);
+            continue;
+        };
+        let subject = Subject { contribution_kind: Some(kind), ..owner };
+        let Value::Array(entries) = value else {
+            not_a_collection(field(), Some(value), subject, findings);
+            continue;
+        };
+        let path = format!("{}[]", field());
+        shape.drafts.reserve(entries.len());
+        for entry in entries {
+            match entry {
+                Value::Object(members) => {
+                    shape
+                        .drafts
+                        .push(descriptor::read(members, kind, source, &path, subject, versions, findings));
+                }
+                other => findings.report(wrong_type(path.clone(), token::OBJECT, Some(other)), subject),
+            }
+        }
+    }
+}

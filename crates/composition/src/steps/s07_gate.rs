@@ -1,0 +1,73 @@
+//! Step 7: gate contributions by the status that the host resolved.
+
+use crate::catalogue::{Catalogue, Rank};
+use crate::contribution::{Activation, Body, Contribution};
+use crate::vocabulary::{NonReadyStatus, RuntimeStatus, StatusSet};
+
+/// Whether a contribution takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// It does.
+    Active,
+    /// It does, as a fallback for this status.
+    Fallback(NonReadyStatus),
+    /// It does not.
+    Inactive,
+}
+
+/// The candidate graph: frozen after step 8, and what every policy reference is judged against.
+pub(crate) struct Candidates {
+    gates: Vec<Gate>,
+}
+
+impl Candidates {
+    pub(crate) fn gate(&self, rank: Rank) -> Gate {
+        self.gates[rank]
+    }
+
+    pub(crate) fn is_active(&self, rank: Rank) -> bool {
+        self.gates[rank] != Gate::Inactive
+    }
+
+    /// The active ranks, in the order of their keys.
+    pub(crate) fn active(&self) -> impl Iterator<Item = Rank> {
+        (0..self.gates.len()).filter(|rank| self.is_active(*rank))
+    }
+}
+
+/// Gates every contribution; the fallbacks among them by step 8.
+pub(crate) fn gate(catalogue: &Catalogue<'_>) -> Candidates {
+    let gates = catalogue
+        .iter()
+        .map(|contribution| {
+            let status =
+                catalogue.sources[contribution.source].runtime.as_ref().map(|runtime| runtime.status);
+            match contribution.body {
+                Body::Fallback { status: declared, .. } => {
+                    super::s08_fallbacks::matched_status(declared, status)
+                        .map_or(Gate::Inactive, Gate::Fallback)
+                }
+                _ if is_active(contribution, status) => Gate::Active,
+                _ => Gate::Inactive,
+            }
+        })
+        .collect();
+    Candidates { gates }
+}
+
+/// Built-ins have no status and are always active; a disabled module shows nothing, whatever it declares.
+fn is_active(contribution: &Contribution<'_>, status: Option<RuntimeStatus>) -> bool {
+    match status {
+        None => true,
+        Some(RuntimeStatus::Disabled) => false,
+        Some(status) => active_when(contribution).contains(status),
+    }
+}
+
+/// The statuses in which a module's contribution is active.
+pub(crate) fn active_when(contribution: &Contribution<'_>) -> StatusSet {
+    match contribution.activation {
+        Activation::Default => contribution.key.kind().default_active_when(),
+        Activation::Explicit(statuses) => statuses,
+    }
+}

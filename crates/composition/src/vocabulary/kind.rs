@@ -1,0 +1,117 @@
+//! The nine kinds of contribution.
+
+use super::{StatusSet, wire_names};
+
+/// What a contribution is; the middle part of its canonical key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ContributionKind {
+    /// A page with a path.
+    Routes,
+    /// An entry of the sidebar.
+    SidebarItems,
+    /// A place to configure something.
+    ConfigurationSurfaces,
+    /// A place to connect something.
+    IntegrationSurfaces,
+    /// Draws one type of message.
+    MessageRenderers,
+    /// Adds content before or after a type of message.
+    MessageAppenders,
+    /// Draws the calls of one tool.
+    ToolRenderers,
+    /// Draws one type of activity.
+    ActivityRenderers,
+    /// Shown in place of a module that is not ready.
+    FallbackSurfaces,
+}
+
+wire_names!(ContributionKind {
+    Routes => "routes",
+    SidebarItems => "sidebar-items",
+    ConfigurationSurfaces => "configuration-surfaces",
+    IntegrationSurfaces => "integration-surfaces",
+    MessageRenderers => "message-renderers",
+    MessageAppenders => "message-appenders",
+    ToolRenderers => "tool-renderers",
+    ActivityRenderers => "activity-renderers",
+    FallbackSurfaces => "fallback-surfaces",
+});
+
+impl ContributionKind {
+    /// The member of `contributions` that holds this kind.
+    pub const fn collection(self) -> &'static str {
+        match self {
+            Self::Routes => "routes",
+            Self::SidebarItems => "sidebarItems",
+            Self::ConfigurationSurfaces => "configurationSurfaces",
+            Self::IntegrationSurfaces => "integrationSurfaces",
+            Self::MessageRenderers => "messageRenderers",
+            Self::MessageAppenders => "messageAppenders",
+            Self::ToolRenderers => "toolRenderers",
+            Self::ActivityRenderers => "activityRenderers",
+            Self::FallbackSurfaces => "fallbackSurfaces",
+        }
+    }
+
+    /// The kind that the member `name` of `contributions` holds.
+    pub fn of_collection(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.collection() == name)
+    }
+
+    /// Whether a `reorder` operation may move it.
+    pub const fn is_ordered(self) -> bool {
+        match self {
+            Self::SidebarItems
+            | Self::ConfigurationSurfaces
+            | Self::IntegrationSurfaces
+            | Self::MessageAppenders
+            | Self::FallbackSurfaces => true,
+            Self::Routes | Self::MessageRenderers | Self::ToolRenderers | Self::ActivityRenderers => false,
+        }
+    }
+
+    /// The statuses in which a module's contribution of this kind is active when it does not say.
+    ///
+    /// Fallback surfaces are matched by their own `status` instead and have none.
+    pub const fn default_active_when(self) -> StatusSet {
+        match self {
+            Self::Routes
+            | Self::SidebarItems
+            | Self::MessageRenderers
+            | Self::MessageAppenders
+            | Self::ToolRenderers
+            | Self::ActivityRenderers => StatusSet::READY,
+            Self::ConfigurationSurfaces => StatusSet::CONFIGURABLE,
+            Self::IntegrationSurfaces => StatusSet::CONNECTABLE,
+            Self::FallbackSurfaces => StatusSet::EMPTY,
+        }
+    }
+
+    /// The renderer family of this kind, if it is a renderer.
+    pub const fn renderer_kind(self) -> Option<RendererKind> {
+        match self {
+            Self::MessageRenderers => Some(RendererKind::Message),
+            Self::ToolRenderers => Some(RendererKind::Tool),
+            Self::ActivityRenderers => Some(RendererKind::Activity),
+            Self::Routes
+            | Self::SidebarItems
+            | Self::ConfigurationSurfaces
+            | Self::IntegrationSurfaces
+            | Self::MessageAppenders
+            | Self::FallbackSurfaces => None,
+        }
+    }
+}
+
+/// What a renderer draws; the family in front of the `:` of its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RendererKind {
+    /// Messages.
+    Message,
+    /// Tool calls.
+    Tool,
+    /// Activities.
+    Activity,
+}
+
+wire_names!(RendererKind { Message => "message", Tool => "tool", Activity => "activity" });

@@ -1,0 +1,1 @@
+//! Inputs at the edge.
