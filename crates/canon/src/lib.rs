@@ -6,7 +6,8 @@
 //! [`canonical`] writes the one RFC 8785 form of a value, and [`digest`] names those
 //! bytes. Beside them live the other things that must be the same everywhere:
 //! [typed ids](crate::id), [byte budgets](crate::budget) with the one truncation
-//! marker, and [the one error envelope](crate::error).
+//! marker, [the one error envelope](crate::error), and the way to guess what a misspelt
+//! name [was meant to be](crate::nearest).
 //!
 //! ```
 //! use canon::{digest::Digest, json};
@@ -36,6 +37,7 @@ pub mod digest;
 pub mod error;
 pub mod id;
 pub mod json;
+pub mod nearest;
 
 /// What the exported macros expand to. Not an interface: it changes without notice.
 #[doc(hidden)]

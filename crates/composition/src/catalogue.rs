@@ -22,8 +22,8 @@ pub(crate) struct Catalogue<'i> {
 
 impl<'i> Catalogue<'i> {
     /// Sorts what was declared. Barrier A has made sure that every draft is whole and every key its own.
-    pub(crate) fn new(sources: Vec<Source<'i>>, drafts: Vec<Draft<'i>>) -> Self {
-        let mut contributions: Vec<Contribution<'i>> = drafts.into_iter().filter_map(settle).collect();
+    pub(crate) fn new(sources: Vec<Source<'i>>, drafts: &[Draft<'i>]) -> Self {
+        let mut contributions: Vec<Contribution<'i>> = drafts.iter().filter_map(settle).collect();
         sort_by_key(&mut contributions);
         let ranks =
             contributions.iter().enumerate().map(|(rank, contribution)| (contribution.key, rank)).collect();
@@ -83,7 +83,7 @@ impl<'i> Catalogue<'i> {
     }
 }
 
-fn settle(draft: Draft<'_>) -> Option<Contribution<'_>> {
+fn settle<'i>(draft: &Draft<'i>) -> Option<Contribution<'i>> {
     let whole = draft.key.zip(draft.body);
     debug_assert!(whole.is_some(), "barrier A lets only whole drafts pass");
     let (key, body) = whole?;

@@ -56,7 +56,7 @@ pub(crate) fn run(input: &Input) -> (Outcome<'_>, Reached<'_>) {
         return (failed(findings, Vec::new()), Reached::Declarations { sources, drafts, operations });
     }
 
-    let catalogue = Catalogue::new(sources, shape.drafts);
+    let catalogue = Catalogue::new(sources, &shape.drafts);
     let candidates = s07_gate::gate(&catalogue); // and step 8, for the fallbacks among them
     let outcome = apply(&catalogue, &candidates, &operations, findings);
     (outcome, Reached::Candidates { catalogue, candidates, operations })

@@ -59,7 +59,7 @@ mod contribution;
 pub mod declare;
 pub mod diagnostic;
 mod effect;
-//EX
+pub mod explain;
 pub mod grammar;
 mod groups;
 mod input;
@@ -69,9 +69,9 @@ mod vocabulary;
 pub use compose::compose;
 pub use composition::{Composition, Outcome};
 pub use contribution::RenderHandle;
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Code, Diagnostic};
 pub use effect::Effect;
-//EX
+pub use explain::explain;
 pub use input::{Input, TooDeep};
 pub use vocabulary::{
     AppenderPosition, ContributionKind, FallbackStatus, Key, NonReadyStatus, Owner, OwnerKind, RendererKind,

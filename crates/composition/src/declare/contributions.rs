@@ -7,20 +7,17 @@ use crate::VERSION;
 use crate::vocabulary::{AppenderPosition, ContributionKind, FallbackStatus, RendererKind, RuntimeStatus};
 
 /// An opaque handle that a render runtime knows what to do with.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 pub struct Handle {
-    render_handle_version: &'static str,
     kind: String,
     id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
 }
 
 impl Handle {
     /// The handle of this kind and id.
     pub fn new(kind: impl Into<String>, id: impl Into<String>) -> Self {
-        Self { render_handle_version: VERSION, kind: kind.into(), id: id.into(), data: None }
+        Self { kind: kind.into(), id: id.into(), data: None }
     }
 
     /// Attaches an object. A handle with data is another handle than one without.
@@ -28,6 +25,20 @@ impl Handle {
     pub fn data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
+    }
+}
+
+impl From<Handle> for Value {
+    fn from(handle: Handle) -> Self {
+        let mut value = json!({
+            "renderHandleVersion": VERSION,
+            "kind": handle.kind,
+            "id": handle.id,
+        });
+        if let Some(data) = handle.data {
+            value["data"] = data;
+        }
+        value
     }
 }
 
@@ -166,7 +177,7 @@ activated!(Route, SidebarItem, Surface, Renderer, Appender);
 impl Route {
     /// The page `id` at `path`.
     pub fn new(id: &str, path: &str, handle: Handle) -> Self {
-        Self(json!({"id": id, "path": path, "renderHandle": handle}))
+        Self(json!({"id": id, "path": path, "renderHandle": Value::from(handle)}))
     }
 }
 
@@ -192,14 +203,14 @@ impl SidebarItem {
 impl Surface {
     /// The surface `id`.
     pub fn new(id: &str, purpose: &str, handle: Handle) -> Self {
-        Self(json!({"id": id, "purpose": purpose, "renderHandle": handle}))
+        Self(json!({"id": id, "purpose": purpose, "renderHandle": Value::from(handle)}))
     }
 }
 
 impl Renderer {
     /// The renderer `id` of a claim such as `tool:data-lab.query`.
     pub fn new(id: &str, claim: &str, handle: Handle) -> Self {
-        Self(json!({"id": id, "claim": claim, "renderHandle": handle}))
+        Self(json!({"id": id, "claim": claim, "renderHandle": Value::from(handle)}))
     }
 }
 
@@ -210,7 +221,7 @@ impl Appender {
             "id": id,
             "targetMessageType": target_message_type,
             "position": position,
-            "renderHandle": handle,
+            "renderHandle": Value::from(handle),
         }))
     }
 }
@@ -218,6 +229,6 @@ impl Appender {
 impl Fallback {
     /// The stand-in `id` for a status.
     pub fn new(id: &str, status: FallbackStatus, handle: Handle) -> Self {
-        Self(json!({"id": id, "status": status, "renderHandle": handle}))
+        Self(json!({"id": id, "status": status, "renderHandle": Value::from(handle)}))
     }
 }

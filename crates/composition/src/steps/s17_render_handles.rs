@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::s02_sources::Source;
 use crate::assembly::Assembly;
 use crate::catalogue::Rank;
 use crate::composition::RequiredRenderHandle;
@@ -43,7 +44,7 @@ struct Use<'i> {
 ///
 /// That is not the order of owner keys alone: `module:lab-2:` sorts before `module:lab:`.
 fn owner_ranks(assembly: &Assembly<'_, '_>) -> Vec<usize> {
-    let owners: Vec<Owner<'_>> = assembly.catalogue.sources.iter().map(|source| source.owner()).collect();
+    let owners: Vec<Owner<'_>> = assembly.catalogue.sources.iter().map(Source::owner).collect();
     let mut order: Vec<(OwnerKind, &str)> =
         owners.iter().map(|owner| (owner.owner_kind, owner.owner_id)).collect();
     order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| compare_before_colon(a.1, b.1)));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::s01_shape::VERSION;
+use super::s02_sources::Source;
 use super::s07_gate::Gate;
 use super::s16_reorder::{self, Moves};
 use crate::assembly::Assembly;
@@ -64,7 +65,7 @@ fn survivors_by_kind(assembly: &Assembly<'_, '_>) -> [Vec<Rank>; ContributionKin
 
 /// Every owner once, by owner key.
 fn owners<'i>(assembly: &Assembly<'_, 'i>) -> Vec<Owner<'i>> {
-    let mut owners: Vec<Owner<'i>> = assembly.catalogue.sources.iter().map(|source| source.owner()).collect();
+    let mut owners: Vec<Owner<'i>> = assembly.catalogue.sources.iter().map(Source::owner).collect();
     owners.sort_unstable_by_key(|owner| (owner.owner_kind, owner.owner_id));
     owners.dedup();
     owners

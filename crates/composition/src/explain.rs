@@ -1,0 +1,317 @@
+//! Why something is shown, or not.
+//!
+//! ```
+//! use composition::declare::{Contributions, Handle, Module, Route, Runtime, Workspace};
+//! use composition::{Input, RuntimeStatus, explain};
+//!
+//! let contributions = Contributions::new().route(Route::new("home", "/lab", Handle::new("page", "lab")));
+//! let runtime = Runtime::new(RuntimeStatus::Unauthorized);
+//! let workspace = Workspace::new().module(Module::new("lab", "@example/lab", runtime, contributions));
+//! let input = Input::declare(&workspace)?;
+//!
+//! let explanation = explain(&input, "lab:routes/home");
+//! assert_eq!(
+//!     explanation.to_string(),
+//!     "lab:routes/home is not shown: its owner is unauthorized, and it is active only when ready\n  \
+//!      declared by module \"lab\", @example/lab, as routes \"home\"\n  \
+//!      status unauthorized; active when ready, the default of its kind",
+//! );
+//! # Ok::<(), composition::TooDeep>(())
+//! ```
+
+mod words;
+
+use canon::nearest::nearest;
+use serde::Serialize;
+
+use crate::catalogue::{Catalogue, Rank};
+use crate::compose::{Reached, run};
+use crate::composition::Outcome;
+use crate::contribution::{Activation, Body};
+use crate::diagnostic::{Details, Diagnostic, Subject};
+use crate::effect::Effect;
+use crate::input::Input;
+use crate::steps::s01_shape::{Operation, OperationKind};
+use crate::steps::s07_gate::{self, Candidates};
+use crate::vocabulary::{FallbackStatus, Key, RuntimeStatus, StatusSet};
+
+/// How many similar keys are offered for one that nobody declares.
+const SIMILAR_KEYS: usize = 3;
+
+/// Everything that decides whether a key is shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation<'i> {
+    /// The key that was asked for.
+    pub key: &'i str,
+    /// Whether the composition shows it.
+    pub shown: bool,
+    /// The reason in one.
+    pub verdict: Verdict<'i>,
+    /// Who declares it, and how it is gated.
+    pub declarations: Vec<Declaration<'i>>,
+    /// The operations that name it, by id.
+    pub operations: Vec<Mention<'i>>,
+    /// What was found that concerns it.
+    pub diagnostics: Vec<Diagnostic<'i>>,
+}
+
+/// Why a key is shown, or not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Verdict<'i> {
+    /// It is shown, as the n-th of its collection.
+    Shown {
+        /// Which collection.
+        collection: &'static str,
+        /// Its place, from 1.
+        place: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The runtime status of its module keeps it inactive.
+    Gated {
+        /// The status.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<RuntimeStatus>,
+    },
+    /// An operation hides it.
+    Hidden {
+        /// Which operation.
+        policy_id: &'i str,
+    },
+    /// An operation shows something else in its place.
+    Replaced {
+        /// Which operation.
+        policy_id: &'i str,
+        /// What is shown.
+        replacement: Key<'i>,
+    },
+    /// An operation gives its claim to another renderer.
+    Overridden {
+        /// Which operation.
+        policy_id: &'i str,
+        /// Who draws the claim.
+        selected: Key<'i>,
+    },
+    /// Nothing is shown at all, because something is wrong with the input.
+    Blocked {
+        /// How many diagnostics there are, those about this key included.
+        diagnostics: usize,
+    },
+    /// Nobody declares it.
+    Undeclared {
+        /// Declared keys that look like it.
+        similar: Vec<String>,
+    },
+    /// It is no canonical key at all.
+    NotAKey,
+}
+
+/// One declaration of a key.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Declaration<'i> {
+    /// Who declares it, and what.
+    pub subject: Subject<'i>,
+    /// How it is gated, once every declaration is known to be in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateFacts>,
+}
+
+/// What decides whether a declaration takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GateFacts {
+    /// The status of the module; a built-in has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<RuntimeStatus>,
+    /// The statuses in which it is active; only modules' contributions other than fallbacks have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_when: Option<StatusSet>,
+    /// Whether its author said so, rather than the default of its kind.
+    pub explicit: bool,
+    /// The status that a fallback declares to stand in for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_for: Option<FallbackStatus>,
+    /// Whether it takes part.
+    pub active: bool,
+}
+
+/// An operation that names a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mention<'i> {
+    /// The operation.
+    pub policy_id: &'i str,
+    /// What the operation does.
+    pub kind: &'static str,
+    /// As what it names the key: `target`, `anchor`, `replacement`, `use`, or `claim` for a
+    /// renderer whose claim it gives away.
+    pub role: &'static str,
+    /// Whether the operation had an effect.
+    pub applied: bool,
+}
+
+/// Answers why `key` is shown in the composition of `input`, or not.
+pub fn explain<'i>(input: &'i Input, key: &'i str) -> Explanation<'i> {
+    let (outcome, reached) = run(input);
+    let diagnostics: Vec<Diagnostic<'i>> =
+        outcome.diagnostics.iter().filter(|diagnostic| concerns(diagnostic, key)).cloned().collect();
+    let mut explanation = Explanation {
+        key,
+        shown: false,
+        verdict: Verdict::NotAKey,
+        declarations: Vec::new(),
+        operations: mentions(&reached, key, &outcome.policy_effects),
+        diagnostics,
+    };
+    let Some(parsed) = Key::parse(key) else { return explanation };
+    explanation.declarations = declarations(&reached, parsed);
+    explanation.verdict = verdict(&outcome, &reached, parsed, &explanation.declarations);
+    explanation.shown = matches!(explanation.verdict, Verdict::Shown { .. });
+    explanation
+}
+
+fn verdict<'i>(
+    outcome: &Outcome<'i>,
+    reached: &Reached<'i>,
+    key: Key<'i>,
+    declarations: &[Declaration<'i>],
+) -> Verdict<'i> {
+    let Some(declaration) = declarations.first() else {
+        return Verdict::Undeclared { similar: similar(reached, key) };
+    };
+    let Some(composition) = &outcome.composition else {
+        return Verdict::Blocked { diagnostics: outcome.diagnostics.len() };
+    };
+    if let Some((index, _)) = composition.find(key) {
+        let (collection, count) = (key.kind().collection(), composition.count(key.kind()));
+        return Verdict::Shown { collection, place: index + 1, count };
+    }
+    let removed = outcome.policy_effects.iter().find_map(|effect| match effect {
+        Effect::Hide { policy_id, target, .. } if *target == key => Some(Verdict::Hidden { policy_id }),
+        Effect::Replace { policy_id, target, replacement } if *target == key => {
+            Some(Verdict::Replaced { policy_id, replacement: *replacement })
+        }
+        Effect::RendererOverride { policy_id, selected, overridden, .. } if overridden.contains(&key) => {
+            Some(Verdict::Overridden { policy_id, selected: *selected })
+        }
+        _ => None,
+    });
+    removed.unwrap_or(Verdict::Gated { status: declaration.gate.and_then(|gate| gate.status) })
+}
+
+fn declarations<'i>(reached: &Reached<'i>, key: Key<'i>) -> Vec<Declaration<'i>> {
+    match reached {
+        Reached::Nothing => Vec::new(),
+        Reached::Declarations { sources, drafts, .. } => drafts
+            .iter()
+            .filter(|draft| draft.key == Some(key))
+            .map(|draft| Declaration { subject: draft.subject(sources[draft.source].subject), gate: None })
+            .collect(),
+        Reached::Candidates { catalogue, candidates, .. } => catalogue
+            .rank(key)
+            .map(|rank| Declaration {
+                subject: catalogue.subject(rank),
+                gate: Some(gate_facts(catalogue, candidates, rank)),
+            })
+            .into_iter()
+            .collect(),
+    }
+}
+
+fn gate_facts(catalogue: &Catalogue<'_>, candidates: &Candidates, rank: Rank) -> GateFacts {
+    let contribution = catalogue.get(rank);
+    let status = catalogue.source(rank).runtime.as_ref().map(|runtime| runtime.status);
+    let fallback_for = match contribution.body {
+        Body::Fallback { status, .. } => Some(status),
+        _ => None,
+    };
+    GateFacts {
+        status,
+        active_when: status.filter(|_| fallback_for.is_none()).map(|_| s07_gate::active_when(contribution)),
+        explicit: matches!(contribution.activation, Activation::Explicit(_)),
+        fallback_for,
+        active: candidates.is_active(rank),
+    }
+}
+
+/// The operations that name the key, or give its claim away.
+fn mentions<'i>(reached: &Reached<'i>, key: &'i str, effects: &[Effect<'i>]) -> Vec<Mention<'i>> {
+    let (operations, claim) = match reached {
+        Reached::Nothing => return Vec::new(),
+        Reached::Declarations { drafts, operations, .. } => {
+            let drafts = || drafts.iter().filter(|draft| draft.kind.renderer_kind().is_some());
+            let claim = Key::parse(key).and_then(|key| drafts().find(|draft| draft.key == Some(key))?.judged);
+            (operations, claim)
+        }
+        Reached::Candidates { catalogue, operations, .. } => {
+            let rank = Key::parse(key).and_then(|key| catalogue.rank(key));
+            (operations, rank.and_then(|rank| catalogue.get(rank).body.claim()))
+        }
+    };
+    let mut mentions: Vec<Mention<'i>> = operations
+        .iter()
+        .flat_map(|operation| {
+            roles(operation, key, claim).into_iter().flatten().map(|(kind, role)| Mention {
+                policy_id: operation.id,
+                kind,
+                role,
+                applied: effects.iter().any(|effect| effect.policy_id() == operation.id),
+            })
+        })
+        .collect();
+    mentions.sort_unstable_by_key(|mention| (mention.policy_id, mention.role));
+    mentions
+}
+
+fn roles(
+    operation: &Operation<'_>,
+    key: &str,
+    claim: Option<&str>,
+) -> [Option<(&'static str, &'static str)>; 2] {
+    let named = |text: &str, kind, role| (text == key).then_some((kind, role));
+    match operation.kind {
+        OperationKind::Hide { target } => [named(target, "hide", "target"), None],
+        OperationKind::PathAlias { target, .. } => [named(target, "pathAlias", "target"), None],
+        OperationKind::Replace { target, replacement } => {
+            [named(target, "replace", "target"), named(replacement, "replace", "replacement")]
+        }
+        OperationKind::Reorder { target, place } => [
+            named(target, "reorder", "target"),
+            place.anchor().and_then(|anchor| named(anchor, "reorder", "anchor")),
+        ],
+        OperationKind::RendererOverride { claim: overridden, used } => {
+            const KIND: &str = "rendererOverride";
+            let given_away = claim == Some(overridden) && used != key;
+            [named(used, KIND, "use"), given_away.then_some((KIND, "claim"))]
+        }
+    }
+}
+
+/// Whether a diagnostic has the key among its subjects or its facts.
+fn concerns(diagnostic: &Diagnostic<'_>, key: &str) -> bool {
+    let names = |text: &str| text == key;
+    let written = |other: &Key<'_>| Key::parse(key).is_some_and(|key| key == *other);
+    diagnostic.subjects().iter().filter_map(|subject| subject.key.as_ref()).any(written)
+        || match diagnostic.details() {
+            Details::Policy(fault) => names(&fault.target) || fault.used.is_some_and(names),
+            Details::Reference { reference, .. } => names(reference),
+            _ => false,
+        }
+}
+
+fn similar(reached: &Reached<'_>, key: Key<'_>) -> Vec<String> {
+    let declared: Vec<Key<'_>> = match reached {
+        Reached::Nothing => Vec::new(),
+        Reached::Declarations { drafts, .. } => drafts.iter().filter_map(|draft| draft.key).collect(),
+        Reached::Candidates { catalogue, .. } => {
+            catalogue.iter().map(|contribution| contribution.key).collect()
+        }
+    };
+    // What shares the kind or the owner is what a slip most likely meant.
+    let related =
+        declared.iter().filter(|other| other.kind() == key.kind() || other.owner_id() == key.owner_id());
+    nearest(&key.to_string(), related.map(Key::to_string), SIMILAR_KEYS)
+}

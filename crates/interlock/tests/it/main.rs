@@ -1,0 +1,7 @@
+//! The program as a stranger runs it, and the rules of the whole workspace.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod compose;
+mod error_pages;
+mod layering;
+mod program;
