@@ -1,7 +1,8 @@
 //! What a misspelt name was probably meant to be.
 
-/// How many candidates are looked at: a guess is not worth more time than the answer it goes with.
-pub const MAX_CANDIDATES: usize = 10_000;
+/// How much is compared at the most, in pairs of characters: about a tenth of a second. A guess is not worth
+/// more time than the answer it goes with, so later candidates are not looked at.
+pub const MAX_COMPARISONS: usize = 40_000_000;
 
 /// The candidates that are most like `name`, best first, at most `count` of them.
 ///
@@ -15,20 +16,25 @@ pub const MAX_CANDIDATES: usize = 10_000;
 /// ```
 pub fn nearest<T: AsRef<str>>(name: &str, candidates: impl IntoIterator<Item = T>, count: usize) -> Vec<T> {
     let length = name.chars().count();
-    let mut near: Vec<(usize, T)> = candidates
-        .into_iter()
-        .take(MAX_CANDIDATES)
-        .filter_map(|candidate| {
-            let text = candidate.as_ref();
-            let allowed = (length.max(text.chars().count()) / 3).max(1);
-            // Lengths that differ by more cannot be that near, and long texts are dear to compare.
-            if text.chars().count().abs_diff(length) > allowed || text.len() > 512 || name.len() > 512 {
-                return None;
-            }
-            let distance = strsim::damerau_levenshtein(name, text);
-            (distance <= allowed).then_some((distance, candidate))
-        })
-        .collect();
+    let mut comparisons = 0_usize;
+    let mut near: Vec<(usize, T)> = Vec::new();
+    for candidate in candidates {
+        let text = candidate.as_ref();
+        let other_length = text.chars().count();
+        let allowed = (length.max(other_length) / 3).max(1);
+        // Lengths that differ by more cannot be that near.
+        if other_length.abs_diff(length) > allowed {
+            continue;
+        }
+        comparisons = comparisons.saturating_add(length.saturating_mul(other_length).max(1));
+        if comparisons > MAX_COMPARISONS {
+            break;
+        }
+        let distance = strsim::osa_distance(name, text);
+        if distance <= allowed {
+            near.push((distance, candidate));
+        }
+    }
     near.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.as_ref().cmp(other.as_ref())));
     near.into_iter().take(count).map(|(_, candidate)| candidate).collect()
 }
@@ -50,6 +56,8 @@ mod tests {
         for (name, expected) in cases {
             assert_eq!(nearest(name, names, 2), expected, "{name:?}");
         }
-        assert!(nearest(&"x".repeat(100_000), names, 2).is_empty(), "a long name costs nothing");
+        let long = "x".repeat(100_000);
+        assert!(nearest(&long, names, 2).is_empty(), "a long name costs nothing");
+        assert!(nearest(&long, [long.clone()], 2).is_empty(), "and neither do long candidates");
     }
 }

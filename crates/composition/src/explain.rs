@@ -84,7 +84,7 @@ pub enum Verdict<'i> {
     Replaced {
         /// Which operation.
         policy_id: &'i str,
-        /// What is shown.
+        /// What takes its place.
         replacement: Key<'i>,
     },
     /// An operation gives its claim to another renderer.
@@ -179,6 +179,9 @@ fn verdict<'i>(
     key: Key<'i>,
     declarations: &[Declaration<'i>],
 ) -> Verdict<'i> {
+    if matches!(reached, Reached::Nothing) {
+        return Verdict::Blocked { diagnostics: outcome.diagnostics.len() };
+    }
     let Some(declaration) = declarations.first() else {
         return Verdict::Undeclared { similar: similar(reached, key) };
     };

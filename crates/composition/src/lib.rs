@@ -32,7 +32,7 @@
 //! let outcome = compose(&input);
 //! assert!(!outcome.is_ok());
 //! assert_eq!(outcome.diagnostics[0].code().as_str(), "WCP_STRUCTURE_INVALID");
-//! assert_eq!(outcome.diagnostics[0].message(), "modules should be array, and is \"object\"");
+//! assert_eq!(outcome.diagnostics[0].message(), "modules: expected array, found object");
 //! # Ok::<(), canon::json::ReadError>(())
 //! ```
 //!

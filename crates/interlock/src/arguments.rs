@@ -46,8 +46,8 @@ Examples:
   Compose a file, to read it:
     interlock compose workspace.json --pretty
 
-  Fail a build when the workspace does not compose (exit 1), and list the codes:
-    interlock compose workspace.json | jq -r '.diagnostics[].code'
+  Fail a build when the workspace does not compose (exit 1), and keep the reasons:
+    interlock compose workspace.json > composed.json
 
   Ask why something is shown, or is not:
     interlock compose workspace.json --explain data-lab-prod:routes/home

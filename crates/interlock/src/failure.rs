@@ -139,3 +139,18 @@ fn write_words(envelope: &Envelope) -> std::io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_page_that_is_titled_after_it() {
+        for code in CommandErrorCode::ALL {
+            let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/errors/{code}.md"));
+            let text =
+                std::fs::read_to_string(&page).unwrap_or_else(|_| panic!("{} is missing", page.display()));
+            assert!(text.starts_with(&format!("# {}\n", code.as_str())), "{code}");
+        }
+    }
+}

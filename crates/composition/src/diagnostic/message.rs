@@ -92,15 +92,14 @@ fn write_structure(
     };
     match reason {
         StructureReason::MissingRequiredField | StructureReason::MissingRuntime => {
-            write!(out, "{field} is missing; expected {expected}")
+            write!(out, "{field}: expected {expected}, found nothing")
         }
-        StructureReason::UnsupportedField => write!(out, "{field} is not allowed here"),
+        StructureReason::UnsupportedField => write!(out, "{field}: not allowed here"),
         StructureReason::InvalidInputShape
         | StructureReason::InvalidCollection
-        | StructureReason::InvalidFieldType
-        | StructureReason::InvalidFieldValue
-        | StructureReason::InvalidRuntimeStatus => {
-            write!(out, "{field} should be {expected}, and is {received:?}")
+        | StructureReason::InvalidFieldType => write!(out, "{field}: expected {expected}, found {received}"),
+        StructureReason::InvalidFieldValue | StructureReason::InvalidRuntimeStatus => {
+            write!(out, "{field}: expected {expected}, found {received:?}")
         }
     }
 }

@@ -53,13 +53,14 @@ impl Explanation<'_> {
             }
             Verdict::Hidden { policy_id } => write!(f, "is not shown: operation {policy_id:?} hides it"),
             Verdict::Replaced { policy_id, replacement } => {
-                write!(f, "is not shown: operation {policy_id:?} shows {replacement} in its place")
+                write!(f, "is not shown: operation {policy_id:?} puts {replacement} in its place")
             }
             Verdict::Overridden { policy_id, selected } => {
                 write!(f, "is not shown: operation {policy_id:?} gives its claim to {selected}")
             }
             Verdict::Blocked { diagnostics } => {
-                write!(f, "is not shown: the input does not compose ({diagnostics} diagnostics, ")?;
+                let plural = if *diagnostics == 1 { "" } else { "s" };
+                write!(f, "is not shown: the input does not compose ({diagnostics} diagnostic{plural}, ")?;
                 write!(f, "{} about this key)", self.diagnostics.len())
             }
             Verdict::Undeclared { similar } => {

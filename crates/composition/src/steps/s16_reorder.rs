@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn moves_of_a_b_c_d() {
-        let cases: [(&str, &[(Rank, Position)], [Rank; 4]); 7] = [
+        type Case = (&'static str, &'static [(Rank, Position)], [Rank; 4]);
+        let cases: [Case; 7] = [
             ("nothing", &[], [0, 1, 2, 3]),
             ("d before b", &[(3, Before(1))], [0, 2, 3, 1]),
             ("a after c", &[(0, After(2))], [1, 2, 0, 3]),

@@ -20,7 +20,7 @@ fn strings_at<'v>(value: &'v Value, name: &str, found: &mut Vec<&'v str>) {
                 match value {
                     Value::String(text) if member == name => found.push(text),
                     Value::Array(items) if member == name => {
-                        found.extend(items.iter().filter_map(Value::as_str))
+                        found.extend(items.iter().filter_map(Value::as_str));
                     }
                     // What authors attach is theirs, and not a reference.
                     _ if matches!(member.as_str(), "metadata" | "data") => {}

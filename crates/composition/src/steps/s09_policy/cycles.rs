@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn edges_in_cycles() {
-        let cases: [(&str, &[(usize, usize)], &[&[usize]]); 6] = [
+        type Case = (&'static str, &'static [(usize, usize)], &'static [&'static [usize]]);
+        let cases: [Case; 6] = [
             ("nothing", &[], &[]),
             ("a chain", &[(1, 2), (2, 3)], &[]),
             ("itself", &[(7, 7)], &[&[0]]),
