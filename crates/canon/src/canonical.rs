@@ -74,6 +74,45 @@ pub fn string_of(value: &Value) -> String {
         .expect("a shallow `Value` has only finite numbers, text keys, and no key twice")
 }
 
+/// Appends the text of [`string_of`] to `out`.
+///
+/// What many values are told apart by is written here: the plain cases go straight into the
+/// buffer, and only what RFC 8785 has a special rule for goes to the general writer.
+///
+/// # Panics
+/// As [`string_of`].
+pub fn write_to(out: &mut Vec<u8>, value: &Value) {
+    const PLAIN: &str = "texts and integers always serialise";
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::String(text) => serde_json::to_writer(out, text).expect(PLAIN),
+        Value::Number(number) if number.as_i64().is_some_and(|n| n.unsigned_abs() <= MAX_EXACT_INTEGER) => {
+            serde_json::to_writer(out, number).expect(PLAIN);
+        }
+        // Only there do bytes and UTF-16 units sort alike, whatever order the map keeps.
+        Value::Object(members) if members.keys().all(|key| key.is_ascii()) && members.keys().is_sorted() => {
+            for (index, (key, member)) in members.iter().enumerate() {
+                out.push(if index == 0 { b'{' } else { b',' });
+                serde_json::to_writer(&mut *out, key).expect(PLAIN);
+                out.push(b':');
+                write_member(out, member);
+            }
+            out.extend_from_slice(if members.is_empty() { b"{}" } else { b"}" });
+        }
+        other => out.extend_from_slice(string_of(other).as_bytes()),
+    }
+}
+
+/// Members are written in place as long as they do not nest, so that no depth has to be counted.
+fn write_member(out: &mut Vec<u8>, member: &Value) {
+    match member {
+        Value::Array(_) | Value::Object(_) => out.extend_from_slice(string_of(member).as_bytes()),
+        plain => write_to(out, plain),
+    }
+}
+
 /// Why a value has no canonical form.
 #[derive(Debug, thiserror::Error)]
 pub enum CanonicalError {

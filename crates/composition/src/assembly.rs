@@ -1,9 +1,8 @@
 //! The composition while policy is being applied to it: steps 10 to 15.
 
-use std::collections::HashMap;
-
 use crate::catalogue::{Catalogue, Rank};
 use crate::effect::Effect;
+use crate::groups::Lookup;
 use crate::steps::s07_gate::Candidates;
 
 /// What survives, and what policy did to it.
@@ -13,9 +12,9 @@ pub(crate) struct Assembly<'s, 'i> {
     shown: Vec<bool>,
     policy_ids: Vec<Vec<&'i str>>,
     /// The alias of a route and the operation that gave it.
-    pub(crate) aliases: HashMap<Rank, (&'i str, &'i str)>,
+    pub(crate) aliases: Lookup<Rank, (&'i str, &'i str)>,
     /// The operation that settled a claim.
-    pub(crate) overrides: HashMap<&'i str, &'i str>,
+    pub(crate) overrides: Lookup<&'i str, &'i str>,
     pub(crate) effects: Vec<Effect<'i>>,
 }
 
@@ -27,8 +26,8 @@ impl<'s, 'i> Assembly<'s, 'i> {
             candidates,
             shown: (0..catalogue.len()).map(|rank| candidates.is_active(rank)).collect(),
             policy_ids: vec![Vec::new(); catalogue.len()],
-            aliases: HashMap::new(),
-            overrides: HashMap::new(),
+            aliases: Lookup::default(),
+            overrides: Lookup::default(),
             effects: Vec::new(),
         }
     }

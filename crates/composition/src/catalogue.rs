@@ -1,11 +1,13 @@
 //! Every declared contribution, once barrier A has found them all in order.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
 
 use crate::contribution::Contribution;
 use crate::diagnostic::Subject;
+use crate::groups::Lookup;
 use crate::steps::s01_shape::Draft;
 use crate::steps::s02_sources::Source;
+use crate::steps::s04_keys::{Front, KeyOrder};
 use crate::vocabulary::{ContributionKind, Key, Owner};
 
 /// A contribution's place in the order of all canonical keys.
@@ -13,21 +15,36 @@ use crate::vocabulary::{ContributionKind, Key, Owner};
 /// Keys are sorted once; afterwards comparing ranks is comparing keys.
 pub(crate) type Rank = usize;
 
+const KINDS: usize = ContributionKind::ALL.len();
+
 /// All declared contributions in the order of their keys, and the sources they came from.
 pub(crate) struct Catalogue<'i> {
     pub(crate) sources: Vec<Source<'i>>,
     contributions: Vec<Contribution<'i>>,
-    ranks: HashMap<Key<'i>, Rank>,
+    /// The front of each local id, by which a search decides nearly always.
+    fronts: Vec<Front>,
+    /// Where the contributions of each owner begin, kind by kind, and where they end.
+    owners: Lookup<&'i str, [Rank; KINDS + 1]>,
 }
 
 impl<'i> Catalogue<'i> {
-    /// Sorts what was declared. Barrier A has made sure that every draft is whole and every key its own.
-    pub(crate) fn new(sources: Vec<Source<'i>>, drafts: &[Draft<'i>]) -> Self {
-        let mut contributions: Vec<Contribution<'i>> = drafts.iter().filter_map(settle).collect();
-        sort_by_key(&mut contributions);
-        let ranks =
-            contributions.iter().enumerate().map(|(rank, contribution)| (contribution.key, rank)).collect();
-        Self { sources, contributions, ranks }
+    /// Takes what was declared, in the order that step 4 found. Barrier A has made sure that every
+    /// draft is whole and every key its own.
+    pub(crate) fn new(sources: Vec<Source<'i>>, drafts: &[Draft<'i>], order: KeyOrder) -> Self {
+        let mut contributions: Vec<Contribution<'i>> = Vec::with_capacity(order.drafts.len());
+        contributions.extend(order.drafts.iter().filter_map(|index| settle(&drafts[*index])));
+        let mut owners = Lookup::with_capacity_and_hasher(sources.len(), Default::default());
+        let mut start = 0;
+        for owned in contributions.chunk_by(|a, b| a.key.owner_id() == b.key.owner_id()) {
+            let mut bounds = [start + owned.len(); KINDS + 1];
+            for (kind, bound) in bounds.iter_mut().enumerate().take(KINDS) {
+                *bound =
+                    start + owned.partition_point(|other| usize::from(other.key.kind().name_rank()) < kind);
+            }
+            owners.insert(owned[0].key.owner_id(), bounds);
+            start += owned.len();
+        }
+        Self { sources, contributions, fronts: order.fronts, owners }
     }
 
     /// How many there are.
@@ -47,7 +64,22 @@ impl<'i> Catalogue<'i> {
 
     /// The rank of a key, if somebody declares it.
     pub(crate) fn rank(&self, key: Key<'i>) -> Option<Rank> {
-        self.ranks.get(&key).copied()
+        let bounds = self.owners.get(key.owner_id())?;
+        let kind = usize::from(key.kind().name_rank());
+        let (start, end) = (bounds[kind], bounds[kind + 1]);
+        let front = Front::of(key.local_id());
+        let (mut low, mut high) = (start, end);
+        while low < high {
+            let middle = low.midpoint(high);
+            let order =
+                self.fronts[middle].cmp(&front).then_with(|| self.key(middle).local_id().cmp(key.local_id()));
+            match order {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Some(middle),
+            }
+        }
+        None
     }
 
     /// The rank of a key as an operation writes it; what is no key is declared by nobody.
@@ -95,24 +127,4 @@ fn settle<'i>(draft: &Draft<'i>) -> Option<Contribution<'i>> {
         activation: draft.activation,
         body,
     })
-}
-
-/// Sorts small tuples instead of the contributions, which are large, and compares the owner by a number.
-fn sort_by_key(contributions: &mut Vec<Contribution<'_>>) {
-    let mut owners: Vec<&str> =
-        contributions.iter().map(|contribution| contribution.key.owner_id()).collect();
-    owners.sort_unstable_by(|a, b| crate::vocabulary::compare_before_colon(a, b));
-    owners.dedup();
-    let owner_ranks: HashMap<&str, usize> = owners.into_iter().zip(0..).collect();
-    let mut order: Vec<(usize, &str, &str, usize)> = contributions
-        .iter()
-        .enumerate()
-        .map(|(index, Contribution { key, .. })| {
-            (owner_ranks[key.owner_id()], key.kind().as_str(), key.local_id(), index)
-        })
-        .collect();
-    order.sort_unstable();
-    let mut taken: Vec<Option<Contribution<'_>>> =
-        std::mem::take(contributions).into_iter().map(Some).collect();
-    contributions.extend(order.into_iter().filter_map(|(.., index)| taken[index].take()));
 }

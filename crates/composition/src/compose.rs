@@ -7,7 +7,7 @@ use crate::assembly::Assembly;
 use crate::catalogue::Catalogue;
 use crate::composition::Outcome;
 use crate::diagnostic::Findings;
-use crate::effect::{self, Effect};
+use crate::effect::Effect;
 use crate::input::Input;
 use crate::steps::s01_shape::{self, Draft, Operation};
 use crate::steps::s02_sources::{self, Source};
@@ -46,7 +46,7 @@ pub(crate) fn run(input: &Input) -> (Outcome<'_>, Reached<'_>) {
     };
     let mut sources = s02_sources::normalise(&shape.sources);
     s03_runtime::resolve(&mut sources, &shape.sources, &mut findings);
-    s04_keys::check(&sources, &shape.drafts, &mut findings);
+    let order = s04_keys::check(&sources, &shape.drafts, &mut findings);
     s05_grammar::check(&sources, &shape.sources, &shape.drafts, shape.versions, &mut findings);
     let operations = s06_default_policy::normalise(shape.policy);
     s05_grammar::check_selected_handles(&sources, &shape.drafts, &operations, &mut findings);
@@ -56,7 +56,7 @@ pub(crate) fn run(input: &Input) -> (Outcome<'_>, Reached<'_>) {
         return (failed(findings, Vec::new()), Reached::Declarations { sources, drafts, operations });
     }
 
-    let catalogue = Catalogue::new(sources, &shape.drafts);
+    let catalogue = Catalogue::new(sources, &shape.drafts, order);
     let candidates = s07_gate::gate(&catalogue); // and step 8, for the fallbacks among them
     let outcome = apply(&catalogue, &candidates, &operations, findings);
     (outcome, Reached::Candidates { catalogue, candidates, operations })
@@ -96,13 +96,11 @@ fn apply<'i>(
 
     let moves = s16_reorder::apply(&mut assembly, &policy);
     let required_render_handles = s17_render_handles::collect(&assembly);
-    let mut policy_effects = std::mem::take(&mut assembly.effects);
-    effect::sort(&mut policy_effects);
+    let policy_effects = std::mem::take(&mut assembly.effects);
     let composition = s18_emit::emit(assembly, &moves, required_render_handles);
     Outcome { composition: Some(composition), diagnostics: Vec::new(), policy_effects }
 }
 
-fn failed<'i>(findings: Findings<'i>, mut effects: Vec<Effect<'i>>) -> Outcome<'i> {
-    effect::sort(&mut effects);
-    Outcome { composition: None, diagnostics: findings.settle(), policy_effects: effects }
+fn failed<'i>(findings: Findings<'i>, policy_effects: Vec<Effect<'i>>) -> Outcome<'i> {
+    Outcome { composition: None, diagnostics: findings.settle(), policy_effects }
 }

@@ -1,23 +1,34 @@
 //! Contributions that passed barrier A: whole, named and grammatical.
 
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::vocabulary::{AppenderPosition, FallbackStatus, Key, StatusSet};
 
 /// An opaque render handle. The kernel validates and copies it, and never resolves it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+///
+/// It is written with its version, of which there is one.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RenderHandle<'i> {
-    /// The version of the handle's own shape.
-    pub render_handle_version: &'static str,
     /// What sort of thing it stands for.
     pub kind: &'i str,
     /// Which one.
     pub id: &'i str,
     /// Anything the renderer wants to know: an object.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<&'i Value>,
+}
+
+impl Serialize for RenderHandle<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("renderHandleVersion", crate::VERSION)?;
+        map.serialize_entry("kind", self.kind)?;
+        map.serialize_entry("id", self.id)?;
+        if let Some(data) = self.data {
+            map.serialize_entry("data", data)?;
+        }
+        map.end()
+    }
 }
 
 /// When a module's contribution is active.

@@ -1,4 +1,7 @@
 //! What a policy did.
+//!
+//! Step 9 hands the operations on in the order of the ordering contract, and every later step
+//! keeps it, so that effects are recorded in the order in which a result lists them.
 
 use serde::Serialize;
 
@@ -59,13 +62,6 @@ pub enum Effect<'i> {
     },
 }
 
-/// What an effect is sorted by within its kind.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Aim<'i> {
-    Target(Key<'i>),
-    Claim(&'i str),
-}
-
 impl<'i> Effect<'i> {
     /// The operation that did it.
     pub const fn policy_id(&self) -> &'i str {
@@ -77,21 +73,4 @@ impl<'i> Effect<'i> {
             | Self::Reorder { policy_id, .. } => policy_id,
         }
     }
-
-    /// Kind order, then target or claim, then operation.
-    fn sort_key(&self) -> (u8, Aim<'i>, &'i str) {
-        let (kind, aim) = match self {
-            Self::Hide { target, .. } => (0, Aim::Target(*target)),
-            Self::Replace { target, .. } => (1, Aim::Target(*target)),
-            Self::PathAlias { target, .. } => (2, Aim::Target(*target)),
-            Self::RendererOverride { claim, .. } => (3, Aim::Claim(claim)),
-            Self::Reorder { target, .. } => (4, Aim::Target(*target)),
-        };
-        (kind, aim, self.policy_id())
-    }
-}
-
-/// Puts effects into the order in which every result lists them.
-pub(crate) fn sort(effects: &mut [Effect<'_>]) {
-    effects.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
 }

@@ -1,8 +1,12 @@
-//! Finding what is there more than once, in linear time.
+//! Looking things up, and finding what is there more than once, in linear time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
+
+/// A map for looking things up. It is never walked into output: its order differs from run to run,
+/// because the seed of the hash does, which is what keeps an input from choosing its collisions.
+pub(crate) type Lookup<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 enum Seen<T> {
     Once(T),
@@ -14,7 +18,8 @@ enum Seen<T> {
 /// The order of the groups is that in which each became one. Nothing is allocated per item
 /// besides its entry in the map, since nearly always there are no groups at all.
 pub(crate) fn repeated<K: Hash + Eq + Clone, T>(items: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
-    let mut seen: HashMap<K, Seen<T>> = HashMap::with_capacity(items.size_hint().1.unwrap_or_default());
+    let capacity = items.size_hint().1.unwrap_or_default();
+    let mut seen: Lookup<K, Seen<T>> = Lookup::with_capacity_and_hasher(capacity, Default::default());
     let mut groups: Vec<(K, Vec<T>)> = Vec::new();
     for (key, item) in items {
         match seen.entry(key) {

@@ -1,7 +1,5 @@
 //! Diagnostics on their way to the result.
 
-use std::cmp::Ordering;
-
 use super::{Details, Diagnostic, Subject};
 
 /// What was found so far, in the order it was found; [`Findings::settle`] gives the order it is shown in.
@@ -33,48 +31,61 @@ impl<'i> Findings<'i> {
 
     /// Sorted by the stable key and free of repetitions; the message takes no part in either.
     pub(crate) fn settle(self) -> Vec<Diagnostic<'i>> {
-        let mut keys = StableKeys::with_capacity(self.found.len());
-        let mut order: Vec<(usize, Diagnostic<'i>)> = self.found.into_iter().enumerate().collect();
-        for (_, diagnostic) in &order {
-            keys.push(diagnostic);
+        let mut found = self.found;
+        let coded = |d: &Diagnostic<'_>| (d.severity(), d.code().category().as_str(), d.code().as_str());
+        let mut order: Vec<usize> = (0..found.len()).collect();
+        order.sort_by_key(|index| coded(&found[*index]));
+        let mut keep = Vec::with_capacity(found.len());
+        // Only what shares its code has to be told apart by its content.
+        for same in order.chunk_by_mut(|a, b| found[*a].code() == found[*b].code()) {
+            if same.len() > 1 {
+                let keys = Written::of(same.iter().map(|index| &found[*index].details));
+                let mut places: Vec<usize> = (0..same.len()).collect();
+                places.sort_unstable_by(|a, b| keys.get(*a).cmp(keys.get(*b)));
+                for alike in places.chunk_by_mut(|a, b| keys.get(*a) == keys.get(*b)) {
+                    if alike.len() > 1 {
+                        alike.sort_by_cached_key(|place| {
+                            serde_json::to_vec(&found[same[*place]].subjects).expect(PLAIN)
+                        });
+                    }
+                    let mut last: Option<usize> = None;
+                    for place in alike.iter() {
+                        let index = same[*place];
+                        if last.is_none_or(|last| found[last].subjects != found[index].subjects) {
+                            keep.push(index);
+                        }
+                        last = Some(index);
+                    }
+                }
+            } else {
+                keep.extend_from_slice(same);
+            }
         }
-        order.sort_by(|(a, one), (b, other)| {
-            let coded = |d: &Diagnostic<'_>| (d.severity(), d.code().category().as_str(), d.code().as_str());
-            coded(one).cmp(&coded(other)).then_with(|| keys.compare(*a, *b))
-        });
-        // Equal details in one category have one code, so equal bytes are equal diagnostics.
-        order.dedup_by(|(a, one), (b, other)| one.code() == other.code() && keys.compare(*a, *b).is_eq());
-        order.into_iter().map(|(_, diagnostic)| diagnostic).collect()
+        let mut found: Vec<Option<Diagnostic<'i>>> = found.drain(..).map(Some).collect();
+        keep.into_iter().filter_map(|index| found[index].take()).collect()
     }
 }
 
-/// The canonical details and subjects of many diagnostics, in one buffer: a hostile input has 100,000 of them.
-struct StableKeys {
+const PLAIN: &str = "details and subjects are plain strings and counts, which always serialise";
+
+/// The canonical details of many diagnostics, in one buffer: a hostile input has 100,000 of them.
+struct Written {
     bytes: Vec<u8>,
-    /// Where the details of the n-th end, and where its subjects do.
-    ends: Vec<(usize, usize)>,
+    ends: Vec<usize>,
 }
 
-impl StableKeys {
-    fn with_capacity(count: usize) -> Self {
-        Self { bytes: Vec::with_capacity(count * 128), ends: Vec::with_capacity(count) }
+impl Written {
+    fn of<'d, 'i: 'd>(details: impl Iterator<Item = &'d Details<'i>>) -> Self {
+        let mut written = Self { bytes: Vec::new(), ends: Vec::new() };
+        for details in details {
+            serde_json::to_writer(&mut written.bytes, details).expect(PLAIN);
+            written.ends.push(written.bytes.len());
+        }
+        written
     }
 
-    fn push(&mut self, diagnostic: &Diagnostic<'_>) {
-        const PLAIN: &str = "details and subjects are plain strings and counts, which always serialise";
-        serde_json::to_writer(&mut self.bytes, &diagnostic.details).expect(PLAIN);
-        let middle = self.bytes.len();
-        serde_json::to_writer(&mut self.bytes, &diagnostic.subjects).expect(PLAIN);
-        self.ends.push((middle, self.bytes.len()));
-    }
-
-    fn compare(&self, a: usize, b: usize) -> Ordering {
-        self.parts(a).cmp(&self.parts(b))
-    }
-
-    fn parts(&self, index: usize) -> (&[u8], &[u8]) {
-        let start = index.checked_sub(1).map_or(0, |previous| self.ends[previous].1);
-        let (middle, end) = self.ends[index];
-        (&self.bytes[start..middle], &self.bytes[middle..end])
+    fn get(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |previous| self.ends[previous]);
+        &self.bytes[start..self.ends[index]]
     }
 }

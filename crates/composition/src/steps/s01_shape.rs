@@ -13,7 +13,7 @@ mod versions;
 use serde_json::Value;
 
 pub(crate) use descriptor::{Draft, STATUS_NAMES};
-pub(crate) use fields::{Bounds, Fields, quoted, structure, token, type_name, wrong_type};
+pub(crate) use fields::{Bounds, Field, Fields, quoted, structure, token, type_name, wrong_type};
 pub(crate) use operation::{Operation, OperationKind, Place, PolicyDraft};
 pub(crate) use source::{PackageField, SourceShape};
 pub(crate) use versions::{VERSION, Versions};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::s01_shape::{
-    Bounds, Fields, STATUS_NAMES, SourceShape, quoted, structure, token, type_name, wrong_type,
+    Bounds, Field, Fields, STATUS_NAMES, SourceShape, quoted, structure, token, type_name, wrong_type,
 };
 use super::s02_sources::Source;
 use crate::composition::{ActionKind, RuntimeAction, RuntimeSummary};
@@ -48,14 +48,13 @@ fn read<'i>(
         }
     };
     let status = read_status(members.get("status"), subject, findings);
-    let mut fields =
-        Fields { map: members, path: "runtime", nested: "", subject, findings, confidential: false };
-    check_instance(&mut fields, module);
-    let grants = fields.strings("grants");
-    let missing = fields.strings("missing");
-    let actions = read_actions(&mut fields);
-    let message = fields.optional_string("message", token::STRING);
-    let data = fields.optional_object("data");
+    let mut fields = Fields { path: "runtime", nested: "", subject, findings, confidential: false };
+    check_instance(&mut fields, members, module);
+    let grants = fields.strings(Field::of(members, "grants"));
+    let missing = fields.strings(Field::of(members, "missing"));
+    let actions = read_actions(&mut fields, members);
+    let message = fields.optional_string(Field::of(members, "message"), token::STRING);
+    let data = fields.optional_object(Field::of(members, "data"));
     let status = status?;
     Some(RuntimeSummary {
         status,
@@ -87,8 +86,12 @@ fn read_status<'i>(
 }
 
 /// The runtime must have been resolved for this very instance.
-fn check_instance<'i>(fields: &mut Fields<'_, 'i>, module: &'i Map<String, Value>) {
-    let resolved_for = fields.string("instanceId", token::STRING);
+fn check_instance<'i>(
+    fields: &mut Fields<'_, 'i>,
+    members: &'i Map<String, Value>,
+    module: &'i Map<String, Value>,
+) {
+    let resolved_for = fields.string(Field::of(members, "instanceId"), token::STRING);
     let instance = module.get("instanceId").and_then(Value::as_str);
     if let (Some(resolved_for), Some(instance)) = (resolved_for, instance)
         && resolved_for != instance
@@ -97,8 +100,11 @@ fn check_instance<'i>(fields: &mut Fields<'_, 'i>, module: &'i Map<String, Value
     }
 }
 
-fn read_actions<'i>(fields: &mut Fields<'_, 'i>) -> Option<Vec<RuntimeAction<'i>>> {
-    let items = fields.array("actions")?;
+fn read_actions<'i>(
+    fields: &mut Fields<'_, 'i>,
+    members: &'i Map<String, Value>,
+) -> Option<Vec<RuntimeAction<'i>>> {
+    let items = fields.array(Field::of(members, "actions"))?;
     let actions: Vec<_> = items.iter().filter_map(|item| read_action(item, fields)).collect();
     (actions.len() == items.len()).then_some(actions)
 }
@@ -111,16 +117,15 @@ fn read_action<'i>(value: &'i Value, runtime: &mut Fields<'_, 'i>) -> Option<Run
         return None;
     };
     let mut fields = Fields {
-        map,
         path: PATH,
         nested: "",
         subject: runtime.subject,
         findings: runtime.findings,
         confidential: true,
     };
-    let id = fields.bounded_string("id", Bounds::NonEmpty);
-    let label = fields.bounded_string("label", Bounds::NonEmpty);
-    let kind = fields.one_of("kind", KINDS, ActionKind::parse);
-    let data = fields.optional_object("data");
+    let id = fields.bounded_string(Field::of(map, "id"), Bounds::NonEmpty);
+    let label = fields.bounded_string(Field::of(map, "label"), Bounds::NonEmpty);
+    let kind = fields.one_of(Field::of(map, "kind"), KINDS, ActionKind::parse);
+    let data = fields.optional_object(Field::of(map, "data"));
     Some(RuntimeAction { id: id?, label: label?, kind: kind?, data: data.ok()? })
 }

@@ -1,41 +1,89 @@
 //! Step 4: canonical keys, for every declared contribution, active or not.
 
-use std::collections::HashMap;
-
 use super::s01_shape::{Draft, PackageField};
 use super::s02_sources::Source;
 use crate::diagnostic::{Details, Findings, Subject, SubjectOwner};
 use crate::grammar;
-use crate::groups::repeated;
-use crate::vocabulary::{ContributionKind, Key, OwnerKind};
+use crate::groups::Lookup;
+use crate::vocabulary::{OwnerKind, compare_before_colon};
 
-/// The key of a contribution, if both halves are grammatical, the owner half by the pattern of its owner kind.
-pub(crate) fn derive<'i>(
-    owner: Subject<'i>,
-    kind: ContributionKind,
-    local_id: Option<&'i str>,
-) -> Option<Key<'i>> {
-    let owner_id = owner.owner_id.filter(|id| match owner.owner_kind {
+/// The owner half of the keys of a source: its id, if that is grammatical by the pattern of its owner kind.
+pub(crate) fn owner_half<'i>(owner: Subject<'i>) -> Option<&'i str> {
+    owner.owner_id.filter(|id| match owner.owner_kind {
         SubjectOwner::Builtin => grammar::is_builtin_id(id),
         SubjectOwner::Module => grammar::is_id(id),
         SubjectOwner::Host => false,
-    })?;
-    let local_id = local_id.filter(|id| grammar::is_id(id))?;
-    Some(Key::from_parts(owner_id, kind, local_id))
+    })
+}
+
+/// The drafts that have a key, in the order of their keys.
+pub(crate) struct KeyOrder {
+    pub(crate) drafts: Vec<usize>,
+    /// The front of the local id of each.
+    pub(crate) fronts: Vec<Front>,
+}
+
+/// The first sixteen bytes of an id, as a number that sorts as they do. It tells two ids apart
+/// nearly always, and without following them to wherever they lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Front(u128);
+
+impl Front {
+    pub(crate) fn of(id: &str) -> Self {
+        let mut bytes = [0; 16];
+        let length = id.len().min(bytes.len());
+        bytes[..length].copy_from_slice(&id.as_bytes()[..length]);
+        Self(u128::from_be_bytes(bytes))
+    }
 }
 
 /// Reports ids, owners and keys that stand for more than one thing.
-pub(crate) fn check<'i>(sources: &[Source<'i>], drafts: &[Draft<'i>], findings: &mut Findings<'i>) {
+///
+/// Returns the drafts that have a key, in the order of their keys: they are sorted only here.
+pub(crate) fn check<'i>(
+    sources: &[Source<'i>],
+    drafts: &[Draft<'i>],
+    findings: &mut Findings<'i>,
+) -> KeyOrder {
     let shared = shared_instance_ids(sources, findings);
     check_builtin_owners(sources, findings);
-    check_keys(sources, drafts, &shared, findings);
+    let order = key_order(sources, drafts);
+    check_keys(sources, drafts, &order.drafts, &shared, findings);
+    order
+}
+
+/// The drafts that have a key, in the order of their keys, equal ones as they were declared.
+///
+/// Sources are few, so their ids are compared first and by themselves; what is left to compare
+/// for a draft is a number and its local id.
+fn key_order(sources: &[Source<'_>], drafts: &[Draft<'_>]) -> KeyOrder {
+    let owner_id = |source: usize| sources[source].subject.owner_id.unwrap_or_default();
+    let mut by_owner: Vec<usize> = (0..sources.len()).collect();
+    by_owner.sort_unstable_by(|a, b| compare_before_colon(owner_id(*a), owner_id(*b)));
+    let mut owner_ranks = vec![0; sources.len()];
+    for (rank, alike) in by_owner.chunk_by(|a, b| owner_id(*a) == owner_id(*b)).enumerate() {
+        for source in alike {
+            owner_ranks[*source] = rank;
+        }
+    }
+    let mut order: Vec<(usize, Front, &str, usize)> = Vec::with_capacity(drafts.len());
+    order.extend(drafts.iter().enumerate().filter_map(|(index, draft)| {
+        let key = draft.key?;
+        let owner_and_kind = owner_ranks[draft.source] << 4 | usize::from(key.kind().name_rank());
+        Some((owner_and_kind, Front::of(key.local_id()), key.local_id(), index))
+    }));
+    order.sort_unstable();
+    KeyOrder {
+        fronts: order.iter().map(|(_, front, ..)| *front).collect(),
+        drafts: order.into_iter().map(|(.., index)| index).collect(),
+    }
 }
 
 /// Instance ids of several modules, with the sources that share each.
 fn shared_instance_ids<'i>(
     sources: &[Source<'i>],
     findings: &mut Findings<'i>,
-) -> HashMap<&'i str, Vec<usize>> {
+) -> Lookup<&'i str, Vec<usize>> {
     let mut by_id = sources_by_id(sources, OwnerKind::Module, grammar::is_id);
     by_id.retain(|_, sharing| sharing.len() > 1);
     for (instance_id, sharing) in &by_id {
@@ -76,8 +124,8 @@ fn sources_by_id<'i>(
     sources: &[Source<'i>],
     kind: OwnerKind,
     grammatical: fn(&str) -> bool,
-) -> HashMap<&'i str, Vec<usize>> {
-    let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
+) -> Lookup<&'i str, Vec<usize>> {
+    let mut by_id: Lookup<&str, Vec<usize>> = Lookup::default();
     for (index, source) in sources.iter().enumerate().filter(|(_, source)| source.kind == kind) {
         if let Some(id) = source.subject.owner_id.filter(|id| grammatical(id)) {
             by_id.entry(id).or_default().push(index);
@@ -93,11 +141,14 @@ fn sources_by_id<'i>(
 fn check_keys<'i>(
     sources: &[Source<'i>],
     drafts: &[Draft<'i>],
-    shared: &HashMap<&'i str, Vec<usize>>,
+    order: &[usize],
+    shared: &Lookup<&'i str, Vec<usize>>,
     findings: &mut Findings<'i>,
 ) {
     // Drafts stand in the order of their sources, so the declarations of one source are neighbours.
-    for (key, group) in repeated(drafts.iter().filter_map(|draft| Some((draft.key?, draft)))) {
+    for group in order.chunk_by(|a, b| drafts[*a].key == drafts[*b].key).filter(|group| group.len() > 1) {
+        let group: Vec<&Draft<'i>> = group.iter().map(|index| &drafts[*index]).collect();
+        let Some(key) = group[0].key else { continue };
         let (mut count, mut most_of_shared) = (0, 0);
         for declarations in group.chunk_by(|a, b| a.source == b.source) {
             if sources[declarations[0].source].kind == OwnerKind::Module

@@ -3,7 +3,7 @@
 //! This runs for every declaration, whatever the runtime status: being disabled must not
 //! hide a broken declaration.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::s01_shape::{Draft, Operation, OperationKind, SourceShape, Versions};
 use super::s02_sources::Source;
@@ -11,6 +11,7 @@ use crate::diagnostic::{
     Details, Findings, PolicyFault, PolicyReason, ReferenceReason, Subject, VersionField,
 };
 use crate::grammar::{self, BUILTIN_ID_PATTERN, BUILTIN_PREFIX, NAME_PATTERN};
+use crate::groups::Lookup;
 use crate::vocabulary::{ContributionKind, Key, OwnerKind};
 
 /// Judges every source and every contribution.
@@ -53,7 +54,8 @@ fn check_owner_id<'i>(source: &Source<'i>, findings: &mut Findings<'i>) {
 
 fn check_contribution<'i>(draft: &Draft<'i>, source: &Source<'i>, findings: &mut Findings<'i>) {
     let mut report = |details| findings.report(details, draft.subject(source.subject));
-    if let Some(local_id) = draft.local_id
+    if draft.key.is_none()
+        && let Some(local_id) = draft.local_id
         && !grammar::is_id(local_id)
     {
         report(Details::InvalidLocalId { contribution_kind: draft.kind, local_id, pattern: NAME_PATTERN });
@@ -131,8 +133,8 @@ pub(crate) fn check_selected_handles<'i>(
 ///
 /// A key that is declared several times, which is an error of its own, is here by the first of
 /// its subjects: with all of them, many declarations times many operations would be quadratic.
-fn subjects_by_key<'i>(sources: &[Source<'i>], drafts: &[Draft<'i>]) -> HashMap<Key<'i>, Subject<'i>> {
-    let mut subjects: HashMap<Key<'i>, Subject<'i>> = HashMap::new();
+fn subjects_by_key<'i>(sources: &[Source<'i>], drafts: &[Draft<'i>]) -> Lookup<Key<'i>, Subject<'i>> {
+    let mut subjects: Lookup<Key<'i>, Subject<'i>> = Lookup::default();
     for draft in drafts {
         if let Some(key) = draft.key {
             let subject = draft.subject(sources[draft.source].subject);

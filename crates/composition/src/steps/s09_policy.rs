@@ -9,18 +9,31 @@ mod cycles;
 mod references;
 mod simulation;
 
-use std::collections::HashMap;
-
 use super::s01_shape::{Operation, OperationKind, Place};
 use super::s07_gate::Candidates;
 use crate::catalogue::{Catalogue, Rank};
 use crate::diagnostic::{Details, Findings, PolicyFault, Subject};
+use crate::groups::Lookup;
 
 /// An operation whose keys were found in the candidate graph.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resolved<'i> {
     pub(crate) id: &'i str,
     pub(crate) action: Action<'i>,
+}
+
+impl<'i> Resolved<'i> {
+    /// The order of the ordering contract: by kind, then by target or claim, then by id.
+    fn effect_order(&self) -> (u8, Rank, &'i str, &'i str) {
+        let (kind, rank, claim) = match self.action {
+            Action::Hide { target } => (0, target, ""),
+            Action::Replace { target, .. } => (1, target, ""),
+            Action::PathAlias { target, .. } => (2, target, ""),
+            Action::RendererOverride { claim, .. } => (3, 0, claim),
+            Action::Reorder { target, .. } => (4, target, ""),
+        };
+        (kind, rank, claim, self.id)
+    }
 }
 
 /// What a resolved operation does.
@@ -51,22 +64,27 @@ pub(crate) struct Scene<'s, 'i> {
     pub(crate) operations: &'s [Operation<'i>],
 }
 
-/// The claims that somebody declares, each with whether an active renderer has it.
-pub(crate) struct Claims<'i>(HashMap<&'i str, bool>);
+/// The claims that operations ask for, each with whether an active renderer has it, if anybody does.
+pub(crate) struct Claims<'i>(Lookup<&'i str, Option<bool>>);
 
 impl<'i> Claims<'i> {
-    /// Gathers the claims, if any operation asks for one.
+    /// Looks for the claims among all renderers, once.
     pub(crate) fn gather(
         catalogue: &Catalogue<'i>,
         candidates: &Candidates,
         operations: &[Operation<'i>],
     ) -> Self {
-        let mut claims = HashMap::new();
-        if operations.iter().any(|operation| matches!(operation.kind, OperationKind::RendererOverride { .. }))
-        {
+        let asked = operations.iter().filter_map(|operation| match operation.kind {
+            OperationKind::RendererOverride { claim, .. } => Some((claim, None)),
+            _ => None,
+        });
+        let mut claims: Lookup<&'i str, Option<bool>> = asked.collect();
+        if !claims.is_empty() {
             for (rank, contribution) in catalogue.iter().enumerate() {
-                if let Some(claim) = contribution.body.claim() {
-                    *claims.entry(claim).or_default() |= candidates.is_active(rank);
+                if let Some(claim) = contribution.body.claim()
+                    && let Some(activity) = claims.get_mut(claim)
+                {
+                    *activity = Some(activity.unwrap_or_default() || candidates.is_active(rank));
                 }
             }
         }
@@ -75,7 +93,7 @@ impl<'i> Claims<'i> {
 
     /// `None` when nobody declares the claim, else whether it is active.
     fn activity(&self, claim: &str) -> Option<bool> {
-        self.0.get(claim).copied()
+        self.0.get(claim).copied().flatten()
     }
 }
 
@@ -95,7 +113,9 @@ pub(crate) fn validate<'i>(scene: Scene<'_, 'i>, findings: &mut Findings<'i>) ->
         scene.operations.iter().map(|operation| references::resolve(scene, operation, findings)).collect();
     let graph = conflicts::check(scene, &resolved, findings);
     simulation::check(scene, &resolved, &graph, findings);
-    resolved.into_iter().flatten().collect()
+    let mut policy: Vec<Resolved<'i>> = resolved.into_iter().flatten().collect();
+    policy.sort_unstable_by_key(Resolved::effect_order);
+    policy
 }
 
 /// Reports a fault of several operations: each of them, and whatever they name, is a subject.
@@ -106,13 +126,17 @@ fn report_operations<'o, 'i: 'o>(
     findings: &mut Findings<'i>,
 ) {
     let mut ids = Vec::new();
-    let mut subjects = Vec::new();
+    let mut ranks = Vec::new();
     for operation in operations {
         ids.push(operation.id);
-        subjects.push(Subject::operation(operation.id));
-        subjects.extend(scene.named(operation));
+        ranks.extend(operation.named_keys().filter_map(|key| scene.catalogue.rank_of(key)));
     }
+    // Thousands of operations can share an id or a target, and ids and ranks are cheaper to compare than subjects.
     ids.sort_unstable();
     ids.dedup();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let named = ranks.into_iter().map(|rank| scene.catalogue.subject(rank));
+    let subjects = ids.iter().map(|id| Subject::operation(id)).chain(named).collect();
     findings.report_about(Details::Policy(PolicyFault { related_policy_ids: Some(ids), ..fault }), subjects);
 }

@@ -1,11 +1,10 @@
 //! Step 13: resolve renderer claims with `rendererOverride`.
 
-use std::collections::HashMap;
-
 use super::s09_policy::{Action, Resolved};
 use crate::assembly::Assembly;
 use crate::catalogue::Rank;
 use crate::effect::Effect;
+use crate::groups::Lookup;
 
 /// Leaves only the selected renderer of each overridden claim.
 pub(crate) fn apply<'i>(assembly: &mut Assembly<'_, 'i>, policy: &[Resolved<'i>]) {
@@ -19,7 +18,7 @@ pub(crate) fn apply<'i>(assembly: &mut Assembly<'_, 'i>, policy: &[Resolved<'i>]
     if overrides.is_empty() {
         return;
     }
-    let mut renderers: HashMap<&'i str, Vec<Rank>> =
+    let mut renderers: Lookup<&'i str, Vec<Rank>> =
         overrides.iter().map(|(_, claim, _)| (*claim, Vec::new())).collect();
     for rank in assembly.shown() {
         if let Some(claim) = assembly.catalogue.get(rank).body.claim()

@@ -4,22 +4,23 @@
 //! that is smallest by canonical key is taken.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use super::s09_policy::{Action, Position, Resolved};
 use crate::assembly::Assembly;
 use crate::catalogue::Rank;
 use crate::contribution::Body;
 use crate::effect::Effect;
+use crate::groups::Lookup;
 use crate::steps::s07_gate::Gate;
 use crate::vocabulary::{ContributionKind, FallbackStatus};
 
 /// Where policy wants each contribution that it moves.
-pub(crate) type Moves = HashMap<Rank, Position>;
+pub(crate) type Moves = Lookup<Rank, Position>;
 
 /// Gathers the moves and records their effects.
 pub(crate) fn apply<'i>(assembly: &mut Assembly<'_, 'i>, policy: &[Resolved<'i>]) -> Moves {
-    let mut moves = Moves::new();
+    let mut moves = Moves::default();
     for operation in policy {
         if let Action::Reorder { target, place } = operation.action {
             moves.insert(target, place);
@@ -89,7 +90,7 @@ fn moved(items: Vec<Rank>, moves: &Moves) -> Vec<Rank> {
 
 /// Kahn's algorithm, always taking the ready item that comes first in base order.
 fn topological(items: &[Rank], moves: &Moves) -> Vec<Rank> {
-    let places: HashMap<Rank, usize> = items.iter().copied().zip(0..).collect();
+    let places: Lookup<Rank, usize> = items.iter().copied().zip(0..).collect();
     let mut followers: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
     let mut waiting_for = vec![0_usize; items.len()];
     for (place, item) in items.iter().enumerate() {

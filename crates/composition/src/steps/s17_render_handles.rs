@@ -1,66 +1,63 @@
 //! Step 17: collect the render handles that the output needs.
 
-use std::collections::HashMap;
-
-use super::s02_sources::Source;
 use crate::assembly::Assembly;
 use crate::catalogue::Rank;
 use crate::composition::RequiredRenderHandle;
 use crate::contribution::RenderHandle;
-use crate::vocabulary::{Owner, OwnerKind, compare_before_colon};
+use crate::vocabulary::OwnerKind;
 
 /// The handles of everything that is shown: one entry per owner and identity, sorted by the handle key.
+///
+/// A handle key starts with `ownerKey:`. Ranks are in the order of `ownerId:` already, so only the
+/// handles of one owner have to be sorted, after those of built-ins were put in front.
 pub(crate) fn collect<'i>(assembly: &Assembly<'_, 'i>) -> Vec<RequiredRenderHandle<'i>> {
-    let owners = owner_ranks(assembly);
-    let mut uses: Vec<Use<'i>> = Vec::new();
-    let mut identities = Identities::default();
+    let catalogue = assembly.catalogue;
+    let mut uses: Vec<Use> = Vec::with_capacity(catalogue.len());
+    let mut identities = Identities::with_capacity(catalogue.len());
     for rank in assembly.shown() {
-        if let Some(handle) = assembly.catalogue.get(rank).body.handle() {
-            let owner = owners[assembly.catalogue.get(rank).source];
-            uses.push(Use { owner, identity: identities.push(handle), rank, handle: *handle });
+        if let Some(handle) = catalogue.get(rank).body.handle() {
+            uses.push(Use { identity: identities.push(handle), rank });
         }
     }
-    uses.sort_unstable_by(|a, b| {
-        (a.owner, identities.get(a.identity), a.rank).cmp(&(b.owner, identities.get(b.identity), b.rank))
-    });
-    uses.chunk_by(|a, b| a.owner == b.owner && identities.get(a.identity) == identities.get(b.identity))
-        .map(|uses| RequiredRenderHandle {
-            owner: assembly.catalogue.owner(uses[0].rank),
-            handle: uses[0].handle,
-            used_by: uses.iter().map(|usage| assembly.catalogue.key(usage.rank)).collect(),
-        })
-        .collect()
+    let mut required = Vec::with_capacity(uses.len());
+    let owner_kind = |usage: &Use| catalogue.source(usage.rank).kind;
+    for kind in [OwnerKind::Builtin, OwnerKind::Module] {
+        let same_owner =
+            |a: &Use, b: &Use| catalogue.key(a.rank).owner_id() == catalogue.key(b.rank).owner_id();
+        for owned in uses.chunk_by_mut(same_owner).filter(|owned| owner_kind(&owned[0]) == kind) {
+            owned.sort_unstable_by(|a, b| {
+                identities.get(a.identity).cmp(identities.get(b.identity)).then(a.rank.cmp(&b.rank))
+            });
+            for alike in owned.chunk_by(|a, b| identities.get(a.identity) == identities.get(b.identity)) {
+                let Some(handle) = catalogue.get(alike[0].rank).body.handle() else { continue };
+                required.push(RequiredRenderHandle {
+                    owner: catalogue.owner(alike[0].rank),
+                    handle: *handle,
+                    used_by: alike.iter().map(|usage| catalogue.key(usage.rank)).collect(),
+                });
+            }
+        }
+    }
+    required
 }
 
-struct Use<'i> {
-    /// The place of the owner among all owners.
-    owner: usize,
+struct Use {
     identity: usize,
     rank: Rank,
-    handle: RenderHandle<'i>,
-}
-
-/// For each source, the place of its owner in the order of `ownerKey:`, the front of every handle key.
-///
-/// That is not the order of owner keys alone: `module:lab-2:` sorts before `module:lab:`.
-fn owner_ranks(assembly: &Assembly<'_, '_>) -> Vec<usize> {
-    let owners: Vec<Owner<'_>> = assembly.catalogue.sources.iter().map(Source::owner).collect();
-    let mut order: Vec<(OwnerKind, &str)> =
-        owners.iter().map(|owner| (owner.owner_kind, owner.owner_id)).collect();
-    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| compare_before_colon(a.1, b.1)));
-    order.dedup();
-    let places: HashMap<(OwnerKind, &str), usize> = order.into_iter().zip(0..).collect();
-    owners.iter().map(|owner| places[&(owner.owner_kind, owner.owner_id)]).collect()
 }
 
 /// The identities of many handles, as canonical JSON in one buffer.
-#[derive(Default)]
 struct Identities {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Identities {
+    /// Room for `count` handles of ordinary length.
+    fn with_capacity(count: usize) -> Self {
+        Self { bytes: Vec::with_capacity(count * 80), ends: Vec::with_capacity(count) }
+    }
+
     fn push(&mut self, handle: &RenderHandle<'_>) -> usize {
         write_identity(&mut self.bytes, handle);
         self.ends.push(self.bytes.len());
@@ -73,26 +70,29 @@ impl Identities {
     }
 }
 
-/// The canonical JSON of a handle. Only its data needs the general canonicaliser: the members
-/// are written in canonical order here.
+/// The canonical JSON of a handle: the members stand in canonical order here.
 fn write_identity(out: &mut Vec<u8>, handle: &RenderHandle<'_>) {
     out.push(b'{');
     if let Some(data) = handle.data {
         out.extend_from_slice(b"\"data\":");
-        out.extend_from_slice(canon::canonical::string_of(data).as_bytes());
+        canon::canonical::write_to(out, data);
         out.push(b',');
     }
-    let members =
-        [("id", handle.id), ("kind", handle.kind), ("renderHandleVersion", handle.render_handle_version)];
-    for (index, (name, text)) in members.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        for text in [name, text] {
-            serde_json::to_writer(&mut *out, text).expect("a string always serialises");
-            out.push(b':');
-        }
-        out.pop();
+    out.extend_from_slice(b"\"id\":");
+    write_text(out, handle.id);
+    out.extend_from_slice(b",\"kind\":");
+    write_text(out, handle.kind);
+    // There is one version, so it never tells two handles apart.
+    out.extend_from_slice(b",\"renderHandleVersion\":\"0.1\"}");
+}
+
+/// Ids and kinds hardly ever need an escape, and then they are copied as they stand.
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        serde_json::to_writer(out, text).expect("a string always serialises");
     }
-    out.push(b'}');
 }

@@ -24,10 +24,10 @@ pub(crate) fn emit<'i>(
     let mut by_kind = survivors_by_kind(&assembly);
     let mut take = |kind: ContributionKind| std::mem::take(&mut by_kind[kind as usize]);
 
-    let routes = take(ContributionKind::Routes);
-    let message_renderers = take(ContributionKind::MessageRenderers);
-    let tool_renderers = take(ContributionKind::ToolRenderers);
-    let activity_renderers = take(ContributionKind::ActivityRenderers);
+    let routes = by_path(&assembly, take(ContributionKind::Routes));
+    let message_renderers = by_claim(&assembly, take(ContributionKind::MessageRenderers));
+    let tool_renderers = by_claim(&assembly, take(ContributionKind::ToolRenderers));
+    let activity_renderers = by_claim(&assembly, take(ContributionKind::ActivityRenderers));
     let mut ordered = |kind| s16_reorder::order(&assembly, kind, take(kind), moves);
     let sidebar_items = ordered(ContributionKind::SidebarItems);
     let configuration_surfaces = ordered(ContributionKind::ConfigurationSurfaces);
@@ -36,7 +36,7 @@ pub(crate) fn emit<'i>(
     let fallback_surfaces = ordered(ContributionKind::FallbackSurfaces);
 
     let renderer_claims =
-        bindings(&assembly, [&message_renderers, &tool_renderers, &activity_renderers].into_iter().flatten());
+        bindings(&assembly, [&activity_renderers, &message_renderers, &tool_renderers].into_iter().flatten());
     Composition {
         owners: owners(&assembly),
         modules: modules(&assembly),
@@ -61,6 +61,21 @@ fn survivors_by_kind(assembly: &Assembly<'_, '_>) -> [Vec<Rank>; ContributionKin
         by_kind[assembly.catalogue.kind(rank) as usize].push(rank);
     }
     by_kind
+}
+
+/// Routes by the path they answer. Past barrier C a path has one route, so its key never has to decide.
+fn by_path(assembly: &Assembly<'_, '_>, mut ranks: Vec<Rank>) -> Vec<Rank> {
+    ranks.sort_by_cached_key(|rank| match assembly.catalogue.get(*rank).body {
+        Body::Route { path, .. } => assembly.effective_path(*rank, path),
+        _ => "",
+    });
+    ranks
+}
+
+/// Renderers by claim. Past barrier C a claim has one renderer, so its key never has to decide.
+fn by_claim(assembly: &Assembly<'_, '_>, mut ranks: Vec<Rank>) -> Vec<Rank> {
+    ranks.sort_by_cached_key(|rank| assembly.catalogue.get(*rank).body.claim());
+    ranks
 }
 
 /// Every owner once, by owner key.
@@ -95,7 +110,8 @@ fn bindings<'r, 'i>(
     assembly: &Assembly<'_, 'i>,
     renderers: impl Iterator<Item = &'r Rank>,
 ) -> Vec<RendererClaimBinding<'i>> {
-    let mut bindings: Vec<RendererClaimBinding<'i>> = renderers
+    // Families are taken in byte order, and within a family renderers stand by claim already.
+    renderers
         .filter_map(|rank| match assembly.catalogue.get(*rank).body {
             Body::Renderer { claim, handle } => Some(RendererClaimBinding {
                 claim,
@@ -107,10 +123,7 @@ fn bindings<'r, 'i>(
             }),
             _ => None,
         })
-        .collect();
-    // Past barrier C a claim has one renderer, so its key never has to decide.
-    bindings.sort_unstable_by_key(|binding| binding.claim);
-    bindings
+        .collect()
 }
 
 fn entry<'i>(assembly: &mut Assembly<'_, 'i>, rank: Rank) -> Entry<'i> {
@@ -140,7 +153,7 @@ fn emit_each<'i, T>(
 }
 
 fn emit_routes<'i>(assembly: &mut Assembly<'_, 'i>, ranks: &[Rank]) -> Vec<Route<'i>> {
-    let mut routes = emit_each(assembly, ranks, |entry, body, assembly, rank| match body {
+    emit_each(assembly, ranks, |entry, body, assembly, rank| match body {
         Body::Route { path, handle } => Some(Route {
             entry,
             declared_path: path,
@@ -148,10 +161,7 @@ fn emit_routes<'i>(assembly: &mut Assembly<'_, 'i>, ranks: &[Rank]) -> Vec<Route
             render_handle: handle,
         }),
         _ => None,
-    });
-    // Past barrier C a path has one route, so its key never has to decide.
-    routes.sort_unstable_by_key(|route| route.effective_path);
-    routes
+    })
 }
 
 fn emit_sidebar_items<'i>(assembly: &mut Assembly<'_, 'i>, ranks: &[Rank]) -> Vec<SidebarItem<'i>> {
@@ -169,12 +179,10 @@ fn emit_surfaces<'i>(assembly: &mut Assembly<'_, 'i>, ranks: &[Rank]) -> Vec<Sur
 }
 
 fn emit_renderers<'i>(assembly: &mut Assembly<'_, 'i>, ranks: &[Rank]) -> Vec<Renderer<'i>> {
-    let mut renderers = emit_each(assembly, ranks, |entry, body, _, _| match body {
+    emit_each(assembly, ranks, |entry, body, _, _| match body {
         Body::Renderer { claim, handle } => Some(Renderer { entry, claim, render_handle: handle }),
         _ => None,
-    });
-    renderers.sort_unstable_by_key(|renderer| renderer.claim);
-    renderers
+    })
 }
 
 fn emit_appenders<'i>(assembly: &mut Assembly<'_, 'i>, ranks: &[Rank]) -> Vec<MessageAppender<'i>> {

@@ -58,6 +58,21 @@ impl ContributionKind {
         Self::ALL.iter().copied().find(|kind| kind.collection() == name)
     }
 
+    /// Its place among all kinds in the byte order of their names.
+    pub(crate) const fn name_rank(self) -> u8 {
+        match self {
+            Self::ActivityRenderers => 0,
+            Self::ConfigurationSurfaces => 1,
+            Self::FallbackSurfaces => 2,
+            Self::IntegrationSurfaces => 3,
+            Self::MessageAppenders => 4,
+            Self::MessageRenderers => 5,
+            Self::Routes => 6,
+            Self::SidebarItems => 7,
+            Self::ToolRenderers => 8,
+        }
+    }
+
     /// Whether a `reorder` operation may move it.
     pub const fn is_ordered(self) -> bool {
         match self {

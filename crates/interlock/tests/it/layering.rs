@@ -14,7 +14,7 @@ const ROOMS: [(&str, &[&str]); 3] =
 /// The pure rooms, and all that they may use of the outside.
 const PURE: [(&str, &[&str]); 2] = [
     ("canon", &["serde", "serde_json", "serde_json_canonicalizer", "sha2", "strsim", "thiserror"]),
-    ("composition", &["serde", "serde_json"]),
+    ("composition", &["foldhash", "serde", "serde_json"]),
 ];
 
 /// The dependencies of each room that end up in the program, from `cargo metadata`.

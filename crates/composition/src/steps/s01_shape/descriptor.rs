@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::{Bounds, Fields, structure, token, type_name, wrong_type};
-use super::{VERSION, Versions};
+use super::Versions;
+use super::fields::{Bounds, Field, Fields, structure, token, type_name, wrong_type};
 use crate::contribution::{Activation, Body, RenderHandle};
 use crate::diagnostic::{Expected, Findings, StructureReason, Subject, VersionField};
+use crate::grammar;
 use crate::vocabulary::{AppenderPosition, ContributionKind, FallbackStatus, Key, RuntimeStatus, StatusSet};
 
 /// The six statuses in byte order.
@@ -47,30 +48,102 @@ impl<'i> Draft<'i> {
     }
 }
 
-/// Reads one descriptor. `collection` is the subject of the collection it stands in.
+/// The members that descriptors have, found in one pass: descriptors are by far the most
+/// frequent object, and looking each member up by name costs more than all the checks.
+struct Members<'i> {
+    id: Field<'i>,
+    label: Field<'i>,
+    active_when: Field<'i>,
+    metadata: Field<'i>,
+    path: Field<'i>,
+    section: Field<'i>,
+    route_key: Field<'i>,
+    purpose: Field<'i>,
+    claim: Field<'i>,
+    target_message_type: Field<'i>,
+    position: Field<'i>,
+    status: Field<'i>,
+    render_handle: Field<'i>,
+}
+
+impl<'i> Members<'i> {
+    fn of(map: &'i Map<String, Value>) -> Self {
+        let mut members = Self {
+            id: Field::named("id"),
+            label: Field::named("label"),
+            active_when: Field::named("activeWhen"),
+            metadata: Field::named("metadata"),
+            path: Field::named("path"),
+            section: Field::named("section"),
+            route_key: Field::named("routeKey"),
+            purpose: Field::named("purpose"),
+            claim: Field::named("claim"),
+            target_message_type: Field::named("targetMessageType"),
+            position: Field::named("position"),
+            status: Field::named("status"),
+            render_handle: Field::named("renderHandle"),
+        };
+        for (name, value) in map {
+            let field = match name.as_str() {
+                "id" => &mut members.id,
+                "label" => &mut members.label,
+                "activeWhen" => &mut members.active_when,
+                "metadata" => &mut members.metadata,
+                "path" => &mut members.path,
+                "section" => &mut members.section,
+                "routeKey" => &mut members.route_key,
+                "purpose" => &mut members.purpose,
+                "claim" => &mut members.claim,
+                "targetMessageType" => &mut members.target_message_type,
+                "position" => &mut members.position,
+                "status" => &mut members.status,
+                "renderHandle" => &mut members.render_handle,
+                _ => continue,
+            };
+            field.value = Some(value);
+        }
+        members
+    }
+}
+
+/// Where a descriptor stands.
+#[derive(Clone, Copy)]
+pub(super) struct Collection<'c, 'i> {
+    /// The index of the source that declares it.
+    pub(super) source: usize,
+    pub(super) kind: ContributionKind,
+    /// The owner half of its key, if that is grammatical.
+    pub(super) owner_id: Option<&'i str>,
+    /// The field path of its entries.
+    pub(super) path: &'c str,
+    /// The collection as diagnostics name it.
+    pub(super) subject: Subject<'i>,
+}
+
+/// Reads one descriptor.
 pub(super) fn read<'i>(
-    members: &'i Map<String, Value>,
-    kind: ContributionKind,
-    source: usize,
-    path: &str,
-    collection: Subject<'i>,
+    map: &'i Map<String, Value>,
+    collection: Collection<'_, 'i>,
     versions: Versions,
     findings: &mut Findings<'i>,
 ) -> Draft<'i> {
-    let local_id = members.get("id").and_then(Value::as_str);
-    let key = crate::steps::s04_keys::derive(collection, kind, local_id);
-    let subject = Subject { key, local_id, ..collection };
-    let mut fields = Fields { map: members, path, nested: "", subject, findings, confidential: false };
+    let Collection { source, kind, owner_id, path, subject } = collection;
+    let members = Members::of(map);
+    let local_id = members.id.value.and_then(Value::as_str);
+    let key = owner_id.zip(local_id.filter(|id| grammar::is_id(id)));
+    let key = key.map(|(owner_id, local_id)| Key::from_parts(owner_id, kind, local_id));
+    let subject = Subject { key, local_id, ..subject };
+    let mut fields = Fields { path, nested: "", subject, findings, confidential: false };
 
-    let mut whole = fields.string("id", token::STRING).is_some();
+    let mut whole = fields.string(members.id, token::STRING).is_some();
     let label = match kind {
         ContributionKind::SidebarItems => {
-            fields.bounded_string("label", Bounds::NonEmpty).map(Some).ok_or(())
+            fields.bounded_string(members.label, Bounds::NonEmpty).map(Some).ok_or(())
         }
-        _ => fields.optional_string("label", token::STRING),
+        _ => fields.optional_string(members.label, token::STRING),
     };
-    let metadata = fields.optional_object("metadata");
-    let activation = read_activation(&mut fields, kind);
+    let metadata = fields.optional_object(members.metadata);
+    let activation = read_activation(&mut fields, members.active_when, kind);
     whole &= label.is_ok() && metadata.is_ok() && activation.is_some();
 
     let mut draft = Draft {
@@ -79,46 +152,51 @@ pub(super) fn read<'i>(
         local_id,
         key,
         judged: None,
-        lacks_handle: kind != ContributionKind::SidebarItems && !members.contains_key("renderHandle"),
+        lacks_handle: kind != ContributionKind::SidebarItems && members.render_handle.value.is_none(),
         label: label.ok().flatten(),
         metadata: metadata.ok().flatten(),
         activation: activation.unwrap_or_default(),
         body: None,
     };
-    let body = read_body(&mut draft, &mut fields, versions);
+    let body = read_body(&mut draft, &members, &mut fields, versions);
     draft.body = body.filter(|_| whole);
     draft
 }
 
-fn read_body<'i>(draft: &mut Draft<'i>, fields: &mut Fields<'_, 'i>, versions: Versions) -> Option<Body<'i>> {
+fn read_body<'i>(
+    draft: &mut Draft<'i>,
+    members: &Members<'i>,
+    fields: &mut Fields<'_, 'i>,
+    versions: Versions,
+) -> Option<Body<'i>> {
     use ContributionKind as K;
     // Each field is read before any `?`, so that one fault does not hide the next.
     match draft.kind {
         K::Routes => {
-            draft.judged = fields.string("path", token::ROUTE_PATH);
-            let handle = read_handle(fields, versions);
+            draft.judged = fields.string(members.path, token::ROUTE_PATH);
+            let handle = read_handle(fields, members.render_handle, versions);
             Some(Body::Route { path: draft.judged?, handle: handle? })
         }
         K::SidebarItems => {
-            let section = fields.optional_string("section", token::STRING);
-            let route_key = fields.optional_string("routeKey", token::KEY);
+            let section = fields.optional_string(members.section, token::STRING);
+            let route_key = fields.optional_string(members.route_key, token::KEY);
             draft.judged = route_key.ok().flatten();
             Some(Body::SidebarItem { section: section.ok()?, route_key: route_key.ok()? })
         }
         K::ConfigurationSurfaces | K::IntegrationSurfaces => {
-            let purpose = fields.bounded_string("purpose", Bounds::NonEmpty);
-            let handle = read_handle(fields, versions);
+            let purpose = fields.bounded_string(members.purpose, Bounds::NonEmpty);
+            let handle = read_handle(fields, members.render_handle, versions);
             Some(Body::Surface { purpose: purpose?, handle: handle? })
         }
         K::MessageRenderers | K::ToolRenderers | K::ActivityRenderers => {
-            draft.judged = fields.string("claim", token::RENDERER_CLAIM);
-            let handle = read_handle(fields, versions);
+            draft.judged = fields.string(members.claim, token::RENDERER_CLAIM);
+            let handle = read_handle(fields, members.render_handle, versions);
             Some(Body::Renderer { claim: draft.judged?, handle: handle? })
         }
         K::MessageAppenders => {
-            let target_message_type = fields.bounded_string("targetMessageType", Bounds::Short);
-            let position = fields.one_of("position", &["after", "before"], AppenderPosition::parse);
-            let handle = read_handle(fields, versions);
+            let target_message_type = fields.bounded_string(members.target_message_type, Bounds::Short);
+            let position = fields.one_of(members.position, &["after", "before"], AppenderPosition::parse);
+            let handle = read_handle(fields, members.render_handle, versions);
             Some(Body::Appender {
                 target_message_type: target_message_type?,
                 position: position?,
@@ -126,23 +204,26 @@ fn read_body<'i>(draft: &mut Draft<'i>, fields: &mut Fields<'_, 'i>, versions: V
             })
         }
         K::FallbackSurfaces => {
-            let status = fields.one_of("status", FALLBACK_STATUS_NAMES, FallbackStatus::parse);
-            let handle = read_handle(fields, versions);
+            let status = fields.one_of(members.status, FALLBACK_STATUS_NAMES, FallbackStatus::parse);
+            let handle = read_handle(fields, members.render_handle, versions);
             Some(Body::Fallback { status: status?, handle: handle? })
         }
     }
 }
 
-fn read_activation(fields: &mut Fields<'_, '_>, kind: ContributionKind) -> Option<Activation> {
-    const NAME: &str = "activeWhen";
+fn read_activation<'i>(
+    fields: &mut Fields<'_, 'i>,
+    field: Field<'i>,
+    kind: ContributionKind,
+) -> Option<Activation> {
     if kind == ContributionKind::FallbackSurfaces {
-        return fields.absent(NAME).map(|()| Activation::Default);
+        return fields.absent(field).map(|()| Activation::Default);
     }
-    let items = match fields.map.get(NAME) {
+    let items = match field.value {
         None => return Some(Activation::Default),
         Some(Value::Array(items)) => items,
         other => {
-            let details = wrong_type(fields.field(NAME), token::STATUSES, other);
+            let details = wrong_type(fields.path_of(field.name), token::STATUSES, other);
             fields.findings.report(details, fields.subject);
             return None;
         }
@@ -156,7 +237,7 @@ fn read_activation(fields: &mut Fields<'_, '_>, kind: ContributionKind) -> Optio
             other => {
                 let details = structure(
                     StructureReason::InvalidFieldType,
-                    fields.field("activeWhen[]"),
+                    fields.path_of("activeWhen[]"),
                     Expected::Token(token::STRING),
                     type_name(Some(other)),
                 );
@@ -170,29 +251,43 @@ fn read_activation(fields: &mut Fields<'_, '_>, kind: ContributionKind) -> Optio
 }
 
 /// The handle, if it is whole. One of an unsupported version is not looked into.
-fn read_handle<'i>(fields: &mut Fields<'_, 'i>, versions: Versions) -> Option<RenderHandle<'i>> {
-    let members = match fields.map.get("renderHandle") {
-        Some(Value::Object(members)) => members,
+fn read_handle<'i>(
+    fields: &mut Fields<'_, 'i>,
+    field: Field<'i>,
+    versions: Versions,
+) -> Option<RenderHandle<'i>> {
+    let map = match field.value {
+        Some(Value::Object(map)) => map,
         other => {
-            let details = wrong_type(fields.field("renderHandle"), token::RENDER_HANDLE, other);
+            let details = wrong_type(fields.path_of(field.name), token::RENDER_HANDLE, other);
             fields.findings.report(details, fields.subject);
             return None;
         }
     };
-    if let Some(details) = versions.fault(VersionField::RenderHandle, members.get("renderHandleVersion")) {
+    let mut version = None;
+    let [mut kind, mut id, mut data] = ["kind", "id", "data"].map(Field::named);
+    for (name, value) in map {
+        match name.as_str() {
+            "kind" => kind.value = Some(value),
+            "id" => id.value = Some(value),
+            "data" => data.value = Some(value),
+            "renderHandleVersion" => version = Some(value),
+            _ => {}
+        }
+    }
+    if let Some(details) = versions.fault(VersionField::RenderHandle, version) {
         fields.findings.report(details, fields.subject);
         return None;
     }
     let mut fields = Fields {
-        map: members,
         path: fields.path,
         nested: ".renderHandle",
         subject: fields.subject,
         findings: fields.findings,
         confidential: false,
     };
-    let kind = fields.bounded_string("kind", Bounds::NonEmpty);
-    let id = fields.bounded_string("id", Bounds::NonEmpty);
-    let data = fields.optional_object("data");
-    Some(RenderHandle { render_handle_version: VERSION, kind: kind?, id: id?, data: data.ok()? })
+    let kind = fields.bounded_string(kind, Bounds::NonEmpty);
+    let id = fields.bounded_string(id, Bounds::NonEmpty);
+    let data = fields.optional_object(data);
+    Some(RenderHandle { kind: kind?, id: id?, data: data.ok()? })
 }

@@ -81,9 +81,27 @@ pub(crate) fn structure<'i>(
     Details::Structure { expected, field: field.into(), reason, received: received.into() }
 }
 
+/// A member of an object, or its absence.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'i> {
+    pub(crate) name: &'static str,
+    pub(crate) value: Option<&'i Value>,
+}
+
+impl<'i> Field<'i> {
+    /// A member that was not found yet.
+    pub(crate) const fn named(name: &'static str) -> Self {
+        Self { name, value: None }
+    }
+
+    /// The member `name` of `map`.
+    pub(crate) fn of(map: &'i Map<String, Value>, name: &'static str) -> Self {
+        Self { name, value: map.get(name) }
+    }
+}
+
 /// The fields of one object, read on behalf of one subject.
 pub(crate) struct Fields<'f, 'i> {
-    pub(crate) map: &'i Map<String, Value>,
     /// The field path of the object, such as `contributions.routes[]`.
     pub(crate) path: &'f str,
     /// What follows in that path, such as `.renderHandle`: apart, so that it is put together only to be reported.
@@ -96,30 +114,37 @@ pub(crate) struct Fields<'f, 'i> {
 
 impl<'i> Fields<'_, 'i> {
     /// A required string, of any content.
-    pub(crate) fn string(&mut self, name: &str, expected: &'static str) -> Option<&'i str> {
-        match self.map.get(name) {
+    pub(crate) fn string(&mut self, field: Field<'i>, expected: &'static str) -> Option<&'i str> {
+        match field.value {
             Some(Value::String(text)) => Some(text),
-            other => self.fault(wrong_type(self.field(name), expected, other)),
+            other => self.fault(wrong_type(self.path_of(field.name), expected, other)),
         }
     }
 
     /// An optional string. `Err` when there is something else.
     pub(crate) fn optional_string(
         &mut self,
-        name: &str,
+        field: Field<'i>,
         expected: &'static str,
     ) -> Result<Option<&'i str>, ()> {
-        if self.map.contains_key(name) { self.string(name, expected).map(Some).ok_or(()) } else { Ok(None) }
+        match field.value {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            other => {
+                self.findings.report(wrong_type(self.path_of(field.name), expected, other), self.subject);
+                Err(())
+            }
+        }
     }
 
     /// A required string that is not empty and keeps its bounds.
-    pub(crate) fn bounded_string(&mut self, name: &str, bounds: Bounds) -> Option<&'i str> {
-        let text = self.string(name, token::STRING)?;
+    pub(crate) fn bounded_string(&mut self, field: Field<'i>, bounds: Bounds) -> Option<&'i str> {
+        let text = self.string(field, token::STRING)?;
         match bounds.broken_by(text) {
             None => Some(text),
             Some(constraint) => {
                 let received = self.quote(text);
-                self.value_fault(name, Expected::Token(constraint), received)
+                self.value_fault(field.name, Expected::Token(constraint), received)
             }
         }
     }
@@ -127,47 +152,48 @@ impl<'i> Fields<'_, 'i> {
     /// A required member of a closed set, given with its sorted wire names.
     pub(crate) fn one_of<T>(
         &mut self,
-        name: &str,
+        field: Field<'i>,
         names: &'static [&'static str],
         parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
-        let text = self.string(name, token::STRING)?;
+        let text = self.string(field, token::STRING)?;
         parse(text).or_else(|| {
             let received = self.quote(text);
-            self.value_fault(name, Expected::OneOf(names), received)
+            self.value_fault(field.name, Expected::OneOf(names), received)
         })
     }
 
     /// An optional JSON object. `Err` when there is something else.
-    pub(crate) fn optional_object(&mut self, name: &str) -> Result<Option<&'i Value>, ()> {
-        match self.map.get(name) {
+    pub(crate) fn optional_object(&mut self, field: Field<'i>) -> Result<Option<&'i Value>, ()> {
+        match field.value {
             None => Ok(None),
             Some(object @ Value::Object(_)) => Ok(Some(object)),
             other => {
-                self.findings.report(wrong_type(self.field(name), token::JSON_OBJECT, other), self.subject);
+                let details = wrong_type(self.path_of(field.name), token::JSON_OBJECT, other);
+                self.findings.report(details, self.subject);
                 Err(())
             }
         }
     }
 
     /// A required array.
-    pub(crate) fn array(&mut self, name: &str) -> Option<&'i [Value]> {
-        match self.map.get(name) {
+    pub(crate) fn array(&mut self, field: Field<'i>) -> Option<&'i [Value]> {
+        match field.value {
             Some(Value::Array(items)) => Some(items),
-            other => self.fault(wrong_type(self.field(name), token::ARRAY, other)),
+            other => self.fault(wrong_type(self.path_of(field.name), token::ARRAY, other)),
         }
     }
 
     /// A required array of strings.
-    pub(crate) fn strings(&mut self, name: &str) -> Option<Vec<&'i str>> {
-        let items = self.array(name)?;
+    pub(crate) fn strings(&mut self, field: Field<'i>) -> Option<Vec<&'i str>> {
+        let items = self.array(field)?;
         let mut strings = Vec::with_capacity(items.len());
         for item in items {
             match item {
                 Value::String(text) => strings.push(text.as_str()),
                 other => {
-                    let field = format!("{}[]", self.field(name));
-                    self.findings.report(wrong_type(field, token::STRING, Some(other)), self.subject);
+                    let path = format!("{}[]", self.path_of(field.name));
+                    self.findings.report(wrong_type(path, token::STRING, Some(other)), self.subject);
                 }
             }
         }
@@ -175,14 +201,14 @@ impl<'i> Fields<'_, 'i> {
     }
 
     /// Reports a field that may not be there, if it is.
-    pub(crate) fn absent(&mut self, name: &str) -> Option<()> {
-        match self.map.get(name) {
+    pub(crate) fn absent(&mut self, field: Field<'i>) -> Option<()> {
+        match field.value {
             None => Some(()),
             other => {
                 let expected = Expected::Token(token::ABSENT);
                 self.fault(structure(
                     StructureReason::UnsupportedField,
-                    self.field(name),
+                    self.path_of(field.name),
                     expected,
                     type_name(other),
                 ))
@@ -191,7 +217,7 @@ impl<'i> Fields<'_, 'i> {
     }
 
     /// The path of the field `name`.
-    pub(crate) fn field(&self, name: &str) -> String {
+    pub(crate) fn path_of(&self, name: &str) -> String {
         format!("{}{}.{name}", self.path, self.nested)
     }
 
@@ -202,7 +228,7 @@ impl<'i> Fields<'_, 'i> {
         expected: Expected,
         received: Cow<'i, str>,
     ) -> Option<T> {
-        self.fault(structure(StructureReason::InvalidFieldValue, self.field(name), expected, received))
+        self.fault(structure(StructureReason::InvalidFieldValue, self.path_of(name), expected, received))
     }
 
     fn quote(&self, text: &'i str) -> Cow<'i, str> {

@@ -1,8 +1,8 @@
 //! The shape of the policy and its operations.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::fields::{Bounds, Fields, token, wrong_type};
+use super::fields::{Bounds, Field, Fields, token, wrong_type};
 use super::{Versions, not_a_collection};
 use crate::diagnostic::{Findings, Subject, VersionField};
 
@@ -97,16 +97,10 @@ fn read_operation<'i>(value: &'i Value, findings: &mut Findings<'i>) -> Option<O
         return None;
     };
     let subject = Subject { policy_id: members.get("id").and_then(Value::as_str), ..Subject::HOST };
-    let mut fields = Fields {
-        map: members,
-        path: "policy.operations[]",
-        nested: "",
-        subject,
-        findings,
-        confidential: false,
-    };
-    let id = fields.bounded_string("id", Bounds::OperationId);
-    let kind = read_kind(&mut fields);
+    let mut fields =
+        Fields { path: "policy.operations[]", nested: "", subject, findings, confidential: false };
+    let id = fields.bounded_string(Field::of(members, "id"), Bounds::OperationId);
+    let kind = read_kind(&mut fields, members);
     Some(Operation { id: id?, kind: kind? })
 }
 
@@ -120,9 +114,10 @@ enum Tag {
     Replace,
 }
 
-fn read_kind<'i>(fields: &mut Fields<'_, 'i>) -> Option<OperationKind<'i>> {
+fn read_kind<'i>(fields: &mut Fields<'_, 'i>, members: &'i Map<String, Value>) -> Option<OperationKind<'i>> {
     const KINDS: &[&str] = &["hide", "pathAlias", "rendererOverride", "reorder", "replace"];
-    let tag = fields.one_of("kind", KINDS, |text| match text {
+    let at = |name| Field::of(members, name);
+    let tag = fields.one_of(at("kind"), KINDS, |text| match text {
         "hide" => Some(Tag::Hide),
         "pathAlias" => Some(Tag::PathAlias),
         "rendererOverride" => Some(Tag::RendererOverride),
@@ -132,39 +127,40 @@ fn read_kind<'i>(fields: &mut Fields<'_, 'i>) -> Option<OperationKind<'i>> {
     })?;
     // All operands are read before any `?`, so that one fault does not hide the next.
     Some(match tag {
-        Tag::Hide => OperationKind::Hide { target: fields.string("target", token::KEY)? },
+        Tag::Hide => OperationKind::Hide { target: fields.string(at("target"), token::KEY)? },
         Tag::PathAlias => {
-            let target = fields.string("target", token::KEY);
-            let path = fields.string("path", token::ROUTE_PATH);
+            let target = fields.string(at("target"), token::KEY);
+            let path = fields.string(at("path"), token::ROUTE_PATH);
             OperationKind::PathAlias { target: target?, path: path? }
         }
         Tag::RendererOverride => {
-            let claim = fields.string("claim", token::RENDERER_CLAIM);
-            let used = fields.string("use", token::KEY);
+            let claim = fields.string(at("claim"), token::RENDERER_CLAIM);
+            let used = fields.string(at("use"), token::KEY);
             OperationKind::RendererOverride { claim: claim?, used: used? }
         }
         Tag::Replace => {
-            let target = fields.string("target", token::KEY);
-            let replacement = fields.string("replacement", token::KEY);
+            let target = fields.string(at("target"), token::KEY);
+            let replacement = fields.string(at("replacement"), token::KEY);
             OperationKind::Replace { target: target?, replacement: replacement? }
         }
         Tag::Reorder => {
-            let target = fields.string("target", token::KEY);
-            let place = read_place(fields);
+            let target = fields.string(at("target"), token::KEY);
+            let place = read_place(fields, members);
             OperationKind::Reorder { target: target?, place: place? }
         }
     })
 }
 
-fn read_place<'i>(fields: &mut Fields<'_, 'i>) -> Option<Place<'i>> {
-    const ANCHOR: &str = "anchor";
+fn read_place<'i>(fields: &mut Fields<'_, 'i>, members: &'i Map<String, Value>) -> Option<Place<'i>> {
     const POSITIONS: &[&str] = &["after", "before", "first", "last"];
-    let position =
-        fields.one_of("position", POSITIONS, |text| POSITIONS.iter().position(|name| *name == text))?;
+    let position = fields.one_of(Field::of(members, "position"), POSITIONS, |text| {
+        POSITIONS.iter().position(|name| *name == text)
+    })?;
+    let anchor = Field::of(members, "anchor");
     match POSITIONS[position] {
-        "after" => fields.string(ANCHOR, token::KEY).map(Place::After),
-        "before" => fields.string(ANCHOR, token::KEY).map(Place::Before),
-        "first" => fields.absent(ANCHOR).map(|()| Place::First),
-        _ => fields.absent(ANCHOR).map(|()| Place::Last),
+        "after" => fields.string(anchor, token::KEY).map(Place::After),
+        "before" => fields.string(anchor, token::KEY).map(Place::Before),
+        "first" => fields.absent(anchor).map(|()| Place::First),
+        _ => fields.absent(anchor).map(|()| Place::Last),
     }
 }

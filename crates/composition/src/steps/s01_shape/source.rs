@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::{Bounds, Fields, structure, token, type_name, wrong_type};
+use super::fields::{Bounds, Field, Fields, structure, token, type_name, wrong_type};
 use super::{Shape, Versions, descriptor, not_a_collection};
 use crate::diagnostic::{Expected, Findings, StructureReason, Subject, VersionField};
+use crate::steps::s04_keys;
 use crate::vocabulary::{ContributionKind, OwnerKind};
 
 /// What could be read of a source.
@@ -93,19 +94,17 @@ fn read_builtin<'i>(
     };
     source.subject = named(nobody, owner, "ownerId");
     let mut fields = Fields {
-        map: owner,
         path: "builtins[]",
         nested: ".owner",
         subject: source.subject,
         findings,
         confidential: false,
     };
-    fields.one_of("ownerKind", &["builtin"], |text| (text == "builtin").then_some(()));
-    fields.string("ownerId", token::STRING);
-    if owner.contains_key("packageId") {
-        source.package_id = package_field(&mut fields, "packageId", Bounds::Package);
-    }
-    source.package_version = package_version(&mut fields);
+    fields.one_of(Field::of(owner, "ownerKind"), &["builtin"], |text| (text == "builtin").then_some(()));
+    fields.string(Field::of(owner, "ownerId"), token::STRING);
+    source.package_id = optional_package_field(&mut fields, Field::of(owner, "packageId"), Bounds::Package);
+    source.package_version =
+        optional_package_field(&mut fields, Field::of(owner, "packageVersion"), Bounds::Short);
     source
 }
 
@@ -117,11 +116,11 @@ fn read_module<'i>(
     findings: &mut Findings<'i>,
 ) -> (SourceShape<'i>, bool) {
     let subject = named(nobody, members, "instanceId");
-    let mut fields =
-        Fields { map: members, path: "modules[]", nested: "", subject, findings, confidential: false };
-    fields.string("instanceId", token::STRING);
-    let package_id = package_field(&mut fields, "packageId", Bounds::Package);
-    let package_version = package_version(&mut fields);
+    let mut fields = Fields { path: "modules[]", nested: "", subject, findings, confidential: false };
+    fields.string(Field::of(members, "instanceId"), token::STRING);
+    let package_id = package_field(&mut fields, Field::of(members, "packageId"), Bounds::Package);
+    let package_version =
+        optional_package_field(&mut fields, Field::of(members, "packageVersion"), Bounds::Short);
     let supported = versions.fault(VersionField::ModuleApi, members.get("moduleApiVersion")).is_none();
     (
         SourceShape { kind: OwnerKind::Module, subject, package_id, package_version, module: Some(members) },
@@ -129,16 +128,16 @@ fn read_module<'i>(
     )
 }
 
-fn package_version<'i>(fields: &mut Fields<'_, 'i>) -> PackageField<'i> {
-    if fields.map.contains_key("packageVersion") {
-        package_field(fields, "packageVersion", Bounds::Short)
-    } else {
-        PackageField::Absent
-    }
+fn optional_package_field<'i>(
+    fields: &mut Fields<'_, 'i>,
+    field: Field<'i>,
+    bounds: Bounds,
+) -> PackageField<'i> {
+    if field.value.is_none() { PackageField::Absent } else { package_field(fields, field, bounds) }
 }
 
-fn package_field<'i>(fields: &mut Fields<'_, 'i>, name: &str, bounds: Bounds) -> PackageField<'i> {
-    fields.bounded_string(name, bounds).map_or(PackageField::Malformed, PackageField::Whole)
+fn package_field<'i>(fields: &mut Fields<'_, 'i>, field: Field<'i>, bounds: Bounds) -> PackageField<'i> {
+    fields.bounded_string(field, bounds).map_or(PackageField::Malformed, PackageField::Whole)
 }
 
 /// The subject with whatever of its names is a string.
@@ -160,6 +159,7 @@ fn read_contributions<'i>(
     shape: &mut Shape<'i>,
     findings: &mut Findings<'i>,
 ) {
+    let owner_id = s04_keys::owner_half(owner);
     for (name, value) in contributions {
         let field = || format!("contributions.{name}");
         let Some(kind) = ContributionKind::of_collection(name) else {
@@ -174,13 +174,12 @@ fn read_contributions<'i>(
             continue;
         };
         let path = format!("{}[]", field());
+        let collection = descriptor::Collection { source, kind, owner_id, path: &path, subject };
         shape.drafts.reserve(entries.len());
         for entry in entries {
             match entry {
                 Value::Object(members) => {
-                    shape
-                        .drafts
-                        .push(descriptor::read(members, kind, source, &path, subject, versions, findings));
+                    shape.drafts.push(descriptor::read(members, collection, versions, findings));
                 }
                 other => findings.report(wrong_type(path.clone(), token::OBJECT, Some(other)), subject),
             }

@@ -1,12 +1,10 @@
 //! Step 9b: operations that contradict each other.
 
-use std::collections::HashMap;
-
 use super::cycles::cyclic_groups;
 use super::{Action, OperationKind, Position, Resolved, Scene, report_operations};
 use crate::catalogue::Rank;
 use crate::diagnostic::{Findings, PolicyFault, PolicyReason};
-use crate::groups::repeated;
+use crate::groups::{Lookup, repeated};
 
 /// What 9c needs to know of the cycles that were reported here.
 pub(super) struct ReplaceGraph {
@@ -107,7 +105,7 @@ fn replace_cycles<'i>(
 /// and `last` make buckets: an edge from a later bucket into an earlier one contradicts the
 /// operation that made the bucket; an edge in the right direction says nothing new.
 fn reorder_cycles<'i>(scene: Scene<'_, 'i>, resolved: &[Option<Resolved<'i>>], findings: &mut Findings<'i>) {
-    let mut reorders: HashMap<&str, usize> = HashMap::new();
+    let mut reorders: Lookup<&str, usize> = Lookup::default();
     for operation in scene.operations {
         if let OperationKind::Reorder { target, .. } = operation.kind {
             *reorders.entry(target).or_default() += 1;
@@ -125,7 +123,7 @@ fn reorder_cycles<'i>(scene: Scene<'_, 'i>, resolved: &[Option<Resolved<'i>>], f
             _ => None,
         })
         .collect();
-    let buckets: HashMap<Rank, (usize, Position)> = single
+    let buckets: Lookup<Rank, (usize, Position)> = single
         .iter()
         .filter(|(.., place)| matches!(place, Position::First | Position::Last))
         .map(|(index, target, place)| (*target, (*index, *place)))
