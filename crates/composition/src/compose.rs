@@ -47,7 +47,7 @@ pub(crate) fn run(input: &Input) -> (Outcome<'_>, Reached<'_>) {
     let mut sources = s02_sources::normalise(&shape.sources);
     s03_runtime::resolve(&mut sources, &shape.sources, &mut findings);
     let order = s04_keys::check(&sources, &shape.drafts, &mut findings);
-    s05_grammar::check(&sources, &shape.sources, &shape.drafts, shape.versions, &mut findings);
+    s05_grammar::check(&sources, &shape.sources, shape.versions, &mut findings);
     let operations = s06_default_policy::normalise(shape.policy);
     s05_grammar::check_selected_handles(&sources, &shape.drafts, &operations, &mut findings);
     // Barrier A: from here on every declaration is whole, named and grammatical.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub use entries::{
     Entry, FallbackSurface, MessageAppender, Renderer, RendererClaimBinding, RequiredRenderHandle, Route,
-    SidebarItem, Surface,
+    SidebarItem, Surface, UsedBy,
 };
 pub use runtime::{ActionKind, Module, RuntimeAction, RuntimeSummary};
 

@@ -114,7 +114,43 @@ pub struct RequiredRenderHandle<'i> {
     /// The handle, as the first of its users wrote it.
     pub handle: RenderHandle<'i>,
     /// Which entries use it, sorted.
-    pub used_by: Vec<Key<'i>>,
+    pub used_by: UsedBy<'i>,
+}
+
+/// The entries that use a handle. Nearly always there is one, which then needs no list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UsedBy<'i> {
+    /// Only this one.
+    One(Key<'i>),
+    /// These, sorted.
+    Many(Vec<Key<'i>>),
+}
+
+impl<'i> FromIterator<Key<'i>> for UsedBy<'i> {
+    fn from_iter<I: IntoIterator<Item = Key<'i>>>(keys: I) -> Self {
+        let mut keys = keys.into_iter();
+        match (keys.next(), keys.next()) {
+            (Some(one), None) => Self::One(one),
+            (first, second) => Self::Many(first.into_iter().chain(second).chain(keys).collect()),
+        }
+    }
+}
+
+impl<'i> std::ops::Deref for UsedBy<'i> {
+    type Target = [Key<'i>];
+
+    fn deref(&self) -> &[Key<'i>] {
+        match self {
+            Self::One(key) => std::slice::from_ref(key),
+            Self::Many(keys) => keys,
+        }
+    }
+}
+
+impl Serialize for UsedBy<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
 }
 
 /// Writes an entry as one flat object: first what all have in common, then what this kind adds.

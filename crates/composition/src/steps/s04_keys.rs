@@ -70,7 +70,7 @@ fn key_order(sources: &[Source<'_>], drafts: &[Draft<'_>]) -> KeyOrder {
     order.extend(drafts.iter().enumerate().filter_map(|(index, draft)| {
         let key = draft.key?;
         let owner_and_kind = owner_ranks[draft.source] << 4 | usize::from(key.kind().name_rank());
-        Some((owner_and_kind, Front::of(key.local_id()), key.local_id(), index))
+        Some((owner_and_kind, draft.front, key.local_id(), index))
     }));
     order.sort_unstable();
     KeyOrder {

@@ -8,17 +8,17 @@ use std::collections::HashSet;
 use super::s01_shape::{Draft, Operation, OperationKind, SourceShape, Versions};
 use super::s02_sources::Source;
 use crate::diagnostic::{
-    Details, Findings, PolicyFault, PolicyReason, ReferenceReason, Subject, VersionField,
+    Details, Findings, PolicyFault, PolicyReason, ReferenceReason, Subject, SubjectOwner, VersionField,
 };
 use crate::grammar::{self, BUILTIN_ID_PATTERN, BUILTIN_PREFIX, NAME_PATTERN};
 use crate::groups::Lookup;
 use crate::vocabulary::{ContributionKind, Key, OwnerKind};
 
-/// Judges every source and every contribution.
+/// Judges every source. Its contributions were judged by [`check_contribution`] as they were read, while
+/// their texts were at hand: the two steps belong to one block, and nothing depends on their order.
 pub(crate) fn check<'i>(
     sources: &[Source<'i>],
     shapes: &[SourceShape<'i>],
-    drafts: &[Draft<'i>],
     versions: Versions,
     findings: &mut Findings<'i>,
 ) {
@@ -29,9 +29,6 @@ pub(crate) fn check<'i>(
         {
             findings.report(details, source.subject);
         }
-    }
-    for draft in drafts {
-        check_contribution(draft, &sources[draft.source], findings);
     }
 }
 
@@ -52,8 +49,9 @@ fn check_owner_id<'i>(source: &Source<'i>, findings: &mut Findings<'i>) {
     findings.report(details, source.subject);
 }
 
-fn check_contribution<'i>(draft: &Draft<'i>, source: &Source<'i>, findings: &mut Findings<'i>) {
-    let mut report = |details| findings.report(details, draft.subject(source.subject));
+/// Judges the names, the path, the claim or the reference of one contribution.
+pub(crate) fn check_contribution<'i>(draft: &Draft<'i>, owner: Subject<'i>, findings: &mut Findings<'i>) {
+    let mut report = |details| findings.report(details, draft.subject(owner));
     if draft.key.is_none()
         && let Some(local_id) = draft.local_id
         && !grammar::is_id(local_id)
@@ -78,7 +76,7 @@ fn check_contribution<'i>(draft: &Draft<'i>, source: &Source<'i>, findings: &mut
         (_, Some(renderer_kind)) => {
             if let Some(reason) = grammar::claim_fault(text, renderer_kind) {
                 report(Details::InvalidClaim { claim: text, reason });
-            } else if source.kind == OwnerKind::Module && grammar::is_protected(text) {
+            } else if owner.owner_kind == SubjectOwner::Module && grammar::is_protected(text) {
                 report(Details::DefaultProtected { claim: text });
             }
         }

@@ -7,6 +7,7 @@ use super::fields::{Bounds, Field, Fields, structure, token, type_name, wrong_ty
 use crate::contribution::{Activation, Body, RenderHandle};
 use crate::diagnostic::{Expected, Findings, StructureReason, Subject, VersionField};
 use crate::grammar;
+use crate::steps::s04_keys::Front;
 use crate::vocabulary::{AppenderPosition, ContributionKind, FallbackStatus, Key, RuntimeStatus, StatusSet};
 
 /// The six statuses in byte order.
@@ -22,8 +23,10 @@ pub(crate) struct Draft<'i> {
     pub(crate) source: usize,
     pub(crate) kind: ContributionKind,
     pub(crate) local_id: Option<&'i str>,
-    /// Derived in step 4, when both halves are grammatical.
+    /// Its canonical key, when both halves are grammatical.
     pub(crate) key: Option<Key<'i>>,
+    /// What step 4 sorts by, taken here while the id is at hand.
+    pub(crate) front: Front,
     /// The text whose grammar step 5 judges: a route's path, a renderer's claim, a sidebar item's route key.
     pub(crate) judged: Option<&'i str>,
     /// It should have a render handle, and there is none at all.
@@ -151,6 +154,7 @@ pub(super) fn read<'i>(
         kind,
         local_id,
         key,
+        front: Front::of(local_id.unwrap_or_default()),
         judged: None,
         lacks_handle: kind != ContributionKind::SidebarItems && members.render_handle.value.is_none(),
         label: label.ok().flatten(),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::fields::{Bounds, Field, Fields, structure, token, type_name, wrong_type};
 use super::{Shape, Versions, descriptor, not_a_collection};
 use crate::diagnostic::{Expected, Findings, StructureReason, Subject, VersionField};
-use crate::steps::s04_keys;
+use crate::steps::{s04_keys, s05_grammar};
 use crate::vocabulary::{ContributionKind, OwnerKind};
 
 /// What could be read of a source.
@@ -179,7 +179,9 @@ fn read_contributions<'i>(
         for entry in entries {
             match entry {
                 Value::Object(members) => {
-                    shape.drafts.push(descriptor::read(members, collection, versions, findings));
+                    let draft = descriptor::read(members, collection, versions, findings);
+                    s05_grammar::check_contribution(&draft, owner, findings);
+                    shape.drafts.push(draft);
                 }
                 other => findings.report(wrong_type(path.clone(), token::OBJECT, Some(other)), subject),
             }
