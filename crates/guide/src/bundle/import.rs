@@ -1,0 +1,143 @@
+//! From a bundle to what an importer appends.
+//!
+//! An import never merges. Where no session of that id exists, the events are stored [as they
+//! are](as_is); where one does, they become a [new session](as_new). The new session differs in
+//! exactly three things: its id, the ids of its events (which follow from the session and the
+//! index) wherever they are cited, and the session's id inside dedupe keys. Runs, nodes,
+//! attempts and outputs keep their ids: they are looked up within a session, snapshots name
+//! some of them, and so every snapshot keeps its digest and every projection its value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use canon::digest::Digest;
+use serde_json::Value;
+
+use super::{Bundle, BundleError, BundledSession};
+use crate::derive;
+use crate::record::{
+    DedupeKey, Event, EventData, EventId, EventIndex, EvidenceRef, ExecutionSnapshot, ManifestRecord,
+    SessionId, SnapshotRef, WorkflowHash, budgets,
+};
+use crate::workflow::compiled::CompiledWorkflow;
+
+/// What an importer stores: first what is addressed by content, then the segments in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportPlan {
+    /// The session that comes to be.
+    pub session_id: SessionId,
+    /// The session that was exported.
+    pub exported_session_id: SessionId,
+    /// The appends, in order, divided as they were when the session was made.
+    pub segments: Vec<ImportSegment>,
+    /// The snapshots, whole.
+    pub snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
+    /// The workflows.
+    pub pinned_workflows: BTreeMap<WorkflowHash, CompiledWorkflow>,
+    /// The artifacts that are not in their events.
+    pub artifacts: BTreeMap<Digest, Value>,
+}
+
+/// One append.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportSegment {
+    /// Its events.
+    pub events: Vec<Event>,
+    /// The snapshots to pin behind it, each with the event that introduced it.
+    pub pins: Vec<(EventIndex, EventId, SnapshotRef)>,
+}
+
+/// The plan that stores a session under its own id.
+///
+/// # Errors
+/// A segment that is larger than an append may be.
+pub fn as_is(bundle: Bundle) -> Result<ImportPlan, BundleError> {
+    let session = bundle.into_session();
+    let session_id = session.session_id.clone();
+    plan(session, session_id)
+}
+
+/// The plan that stores a session under `new`, because its own id is taken.
+///
+/// # Errors
+/// A dedupe key that would become too long or meet another one, which no id that this program
+/// makes can cause; a segment that is larger than an append may be.
+pub fn as_new(bundle: Bundle, new: &SessionId) -> Result<ImportPlan, BundleError> {
+    let mut session = bundle.into_session();
+    let exported = std::mem::replace(&mut session.session_id, new.clone());
+    let renamed: BTreeMap<EventId, EventId> = session
+        .events
+        .iter()
+        .map(|event| (event.event_id.clone(), derive::event_id(new, event.event_index)))
+        .collect();
+    let rename = |id: &mut EventId| {
+        if let Some(to) = renamed.get(id) {
+            id.clone_from(to);
+        }
+    };
+    let mut keys = BTreeSet::new();
+    for event in &mut session.events {
+        let refused = BundleError::DedupeKey { index: event.event_index.0 };
+        event.session_id = new.clone();
+        rename(&mut event.event_id);
+        match dedupe_key(&event.dedupe_key, &exported, new) {
+            Some(key) if keys.insert(key.clone()) => event.dedupe_key = key,
+            _ => return Err(refused),
+        }
+        match &mut event.data {
+            EventData::EdgeCreated { cause, .. } => rename(&mut cause.event_id),
+            EventData::GapRecorded { evidence_refs, .. } => {
+                for evidence in evidence_refs {
+                    if let EvidenceRef::Event { event_id } = evidence {
+                        rename(event_id);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    for record in &mut session.manifest {
+        if let ManifestRecord::SnapshotPinned(pin) = record {
+            rename(&mut pin.created_by_event_id);
+        }
+    }
+    plan(session, exported)
+}
+
+/// A key with one session's id in place of another's.
+fn dedupe_key(key: &DedupeKey, from: &SessionId, to: &SessionId) -> Option<DedupeKey> {
+    let parts = key.as_str().split(':').map(|part| if part == from.as_str() { to.as_str() } else { part });
+    DedupeKey::parse(&parts.collect::<Vec<_>>().join(":")).ok()
+}
+
+/// Divides the events as the manifest does.
+fn plan(session: BundledSession, exported_session_id: SessionId) -> Result<ImportPlan, BundleError> {
+    let BundledSession { session_id, events, manifest, snapshots, pinned_workflows, artifacts } = session;
+    let mut events = events.into_iter().peekable();
+    let mut segments: Vec<ImportSegment> = Vec::new();
+    for record in manifest {
+        match record {
+            ManifestRecord::SegmentClosed(record) => {
+                let mut taken = Vec::new();
+                while let Some(event) = events.next_if(|event| event.event_index <= record.last_event_index) {
+                    taken.push(event);
+                }
+                let bytes = taken.iter().map(|event| event.encode().len() + 1).sum();
+                for (what, measured, maximum) in [
+                    ("events in a segment", taken.len(), budgets::PLAN_EVENTS),
+                    ("bytes in a segment", bytes, budgets::PLAN_BYTES),
+                ] {
+                    if measured > maximum {
+                        return Err(BundleError::TooLarge { what, measured, maximum });
+                    }
+                }
+                segments.push(ImportSegment { events: taken, pins: Vec::new() });
+            }
+            ManifestRecord::SnapshotPinned(pin) => {
+                if let Some(segment) = segments.last_mut() {
+                    segment.pins.push((pin.event_index, pin.created_by_event_id, pin.snapshot_ref));
+                }
+            }
+        }
+    }
+    Ok(ImportPlan { session_id, exported_session_id, segments, snapshots, pinned_workflows, artifacts })
+}

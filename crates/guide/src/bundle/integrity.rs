@@ -1,0 +1,132 @@
+//! The integrity entries: what attests each part of a bundle.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use canon::{canonical, digest::Digest};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{BundleError, BundledSession, Producer};
+use crate::record::{Event, ExecutionSnapshot, ManifestRecord, SnapshotRef, derive_id};
+use crate::workflow::compiled::CompiledWorkflow;
+
+/// Attests one part of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntegrityEntry {
+    /// Which part, for example `session/events`.
+    pub path: String,
+    /// The digest of its canonical JSON.
+    pub sha256: Digest,
+    /// The length of its canonical JSON.
+    pub bytes: u64,
+}
+
+/// The parts of a session, decoded or not: either way they have the same canonical JSON.
+pub(super) struct Parts<'a, E, M, K, S, W> {
+    pub(super) session_id: &'a str,
+    pub(super) events: &'a [E],
+    pub(super) manifest: &'a [M],
+    pub(super) snapshots: &'a BTreeMap<K, S>,
+    pub(super) pinned_workflows: &'a BTreeMap<Digest, W>,
+    pub(super) artifacts: &'a BTreeMap<Digest, Value>,
+}
+
+impl<'a> Parts<'a, Event, ManifestRecord, SnapshotRef, ExecutionSnapshot, CompiledWorkflow> {
+    pub(super) fn of(session: &'a BundledSession) -> Self {
+        Self {
+            session_id: session.session_id.as_str(),
+            events: &session.events,
+            manifest: &session.manifest,
+            snapshots: &session.snapshots,
+            pinned_workflows: &session.pinned_workflows,
+            artifacts: &session.artifacts,
+        }
+    }
+}
+
+/// The entries of these parts, sorted by path.
+pub(super) fn entries<E, M, K, S, W>(
+    exported_at: &str,
+    producer: &Producer,
+    parts: &Parts<'_, E, M, K, S, W>,
+) -> Result<Vec<IntegrityEntry>, BundleError>
+where
+    E: Serialize,
+    M: Serialize,
+    K: Display,
+    S: Serialize,
+    W: Serialize,
+{
+    let mut entries = vec![
+        entry("exportedAt".to_owned(), exported_at)?,
+        entry("producer".to_owned(), producer)?,
+        entry("session/sessionId".to_owned(), parts.session_id)?,
+        entry("session/events".to_owned(), parts.events)?,
+        entry("session/manifest".to_owned(), parts.manifest)?,
+    ];
+    for (key, snapshot) in parts.snapshots {
+        entries.push(entry(snapshot_path(key), snapshot)?);
+    }
+    for (key, workflow) in parts.pinned_workflows {
+        entries.push(entry(workflow_path(key), workflow)?);
+    }
+    for (key, artifact) in parts.artifacts {
+        entries.push(entry(artifact_path(key), artifact)?);
+    }
+    entries.sort_by(|left, right| left.path.cmp(&right.path));
+    Ok(entries)
+}
+
+pub(super) fn snapshot_path(key: impl Display) -> String {
+    format!("session/snapshots/{key}")
+}
+
+pub(super) fn workflow_path(key: impl Display) -> String {
+    format!("session/pinnedWorkflows/{key}")
+}
+
+pub(super) fn artifact_path(key: impl Display) -> String {
+    format!("session/artifacts/{key}")
+}
+
+fn entry<T: Serialize + ?Sized>(path: String, value: &T) -> Result<IntegrityEntry, BundleError> {
+    match canonical::to_vec(value) {
+        Ok(bytes) => Ok(IntegrityEntry { path, sha256: Digest::of_bytes(&bytes), bytes: bytes.len() as u64 }),
+        Err(cause) => Err(BundleError::NotCanonical { path, cause: cause.to_string() }),
+    }
+}
+
+/// The id of a bundle: two exports of the same content have the same one, whenever they were
+/// made and by whichever version of the program.
+pub(super) fn bundle_id(entries: &[IntegrityEntry]) -> String {
+    let digests: Vec<String> = entries
+        .iter()
+        .filter(|entry| entry.path.starts_with("session/"))
+        .map(|entry| entry.sha256.to_string())
+        .collect();
+    derive_id("bundle_", &digests.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Refuses any list of entries but the one that follows from the content.
+pub(super) fn compare(given: &[IntegrityEntry], computed: &[IntegrityEntry]) -> Result<(), BundleError> {
+    let failed = |path: &str, problem| Err(BundleError::Integrity { path: path.to_owned(), problem });
+    let mut given = given.iter();
+    for expected in computed {
+        match given.next() {
+            Some(entry) if entry == expected => {}
+            Some(entry) if entry.path == expected.path => {
+                return failed(&entry.path, "does not match its digest or length");
+            }
+            Some(entry) if entry.path < expected.path => {
+                return failed(&entry.path, "is attested, but not there, or stands out of order");
+            }
+            _ => return failed(&expected.path, "is there, but not attested"),
+        }
+    }
+    match given.next() {
+        Some(entry) => failed(&entry.path, "is attested, but not there, or stands out of order"),
+        None => Ok(()),
+    }
+}

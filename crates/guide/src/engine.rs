@@ -1,0 +1,64 @@
+//! Decisions: from recorded facts to new facts.
+//!
+//! [`start`], [`advance`] and [`checkpoint`] are pure. They look at the folded log, the pinned
+//! workflow and the snapshot of the node, and give back the events of one append, the snapshots and
+//! the artifacts that it needs. Whoever calls them has looked for the call in the log first: a call
+//! that is recorded is answered from there and never decided again.
+
+mod advance;
+mod checkpoint;
+pub mod context;
+mod error;
+mod evidence;
+mod ledger;
+mod reasons;
+mod start;
+
+use canon::digest::Digest;
+
+pub use advance::{Advance, Output, advance};
+pub use checkpoint::{Checkpoint, checkpoint};
+pub use error::{EngineError, EngineErrorCode};
+pub use start::{Start, start};
+
+use crate::record::{Event, ExecutionSnapshot, NodeId, SnapshotRef};
+
+/// What one call adds: all of it, or nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Additions {
+    /// The events of one append, in order.
+    pub events: Vec<Event>,
+    /// The snapshots that they pin.
+    pub snapshots: Vec<NewSnapshot>,
+    /// The artifacts that are too large for an event.
+    pub artifacts: Vec<NewArtifact>,
+    /// The node that the reply is about.
+    pub node_id: NodeId,
+}
+
+/// A snapshot to be stored before the append.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSnapshot {
+    /// The snapshot, whole.
+    pub snapshot: ExecutionSnapshot,
+    /// Its identity.
+    pub snapshot_ref: SnapshotRef,
+    /// The snapshot that it can be stored as a difference to.
+    pub parent: Option<SnapshotRef>,
+}
+
+/// An artifact to be stored before the append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewArtifact {
+    /// The digest of its canonical bytes.
+    pub sha256: Digest,
+    /// The canonical bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl NewSnapshot {
+    fn new(snapshot: ExecutionSnapshot, parent: Option<SnapshotRef>) -> Self {
+        let snapshot_ref = crate::snapshot_digest::snapshot_ref(&snapshot);
+        Self { snapshot, snapshot_ref, parent }
+    }
+}

@@ -1,0 +1,552 @@
+//! An attempt to acknowledge the pending step.
+
+use canon::budget;
+use serde_json::{Map, Value};
+
+use super::evidence::{self, Artifact, Evidence};
+use super::ledger::Ledger;
+use super::reasons::{self, Reason};
+use super::start::exceeded_recommendation;
+use super::{Additions, EngineError, NewArtifact, NewSnapshot, context};
+use crate::derive::{self, Cause};
+use crate::interpret::{self, Circumstances, OnObstacle, visible_context};
+use crate::record::budgets::{
+    BLOCKED_ATTEMPTS, INLINE_ARTIFACT_BYTES, NOTES_BYTES, SUMMARY_BYTES, TRACE_BYTES, TRACE_ENTRIES,
+};
+use crate::record::{
+    AdvanceIntent, AdvanceOutcome, ArtifactRef, AttemptId, Autonomy, Block, Blocked, BlockerReport,
+    ContextSource, EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, EvidenceRef,
+    ExecutionSnapshot, GapDetail, GapReason, GapResolution, GapSeverity, NodeId, NodeKind, OutputChannel,
+    OutputPayload, Pending, PreferenceChange, PreferenceSource, Preferences, RunId, Scope, TraceEntry,
+    TraceId, TraceKind,
+};
+use crate::state::{Node, Run, SessionState};
+use crate::workflow::compiled::CompiledWorkflow;
+
+/// What an advance needs to know.
+#[derive(Clone, Debug)]
+pub struct Advance<'a> {
+    /// The folded log.
+    pub state: &'a SessionState,
+    /// The node to advance.
+    pub node_id: &'a NodeId,
+    /// The attempt of the token.
+    pub attempt_id: &'a AttemptId,
+    /// The pinned workflow.
+    pub workflow: &'a CompiledWorkflow,
+    /// The snapshot of the node.
+    pub snapshot: &'a EngineState,
+    /// What the step left behind.
+    pub output: Output,
+    /// What changed in the context.
+    pub context: Option<Map<String, Value>>,
+    /// The preferences from here on, if they change.
+    pub preferences: Option<Preferences>,
+    /// When, by the clock. Informational.
+    pub now_ms: u64,
+}
+
+/// What a step leaves behind.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    /// A recap of this step only.
+    pub notes_markdown: Option<String>,
+    /// Structured results.
+    pub artifacts: Vec<Value>,
+}
+
+/// Judges an attempt: the next step, or a blocked attempt that says what is missing.
+///
+/// # Errors
+/// What cannot be recorded at all; see [`EngineError`].
+pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
+    let state = request.state;
+    let missing = EngineError::Inconsistent { reason: "the node of the token is not in the log" };
+    let node = state.node(request.node_id).ok_or_else(|| missing.clone())?;
+    let run = state.run(&node.run_id).ok_or(missing)?;
+    if let EngineState::Blocked(Blocked { blocked: Block::TerminalBlock { .. }, .. }) = request.snapshot {
+        return Err(EngineError::TerminalBlock);
+    }
+    let pending = request.snapshot.pending().ok_or(EngineError::Complete)?;
+    let step = request
+        .workflow
+        .step(&pending.step_id)
+        .ok_or(EngineError::Inconsistent { reason: "the pinned workflow lacks the pending step" })?;
+
+    let preferences = request.preferences.unwrap_or(node.preferences);
+    let artifacts = evidence::measure(request.output.artifacts)?;
+    let merged = match &request.context {
+        Some(delta) => Some(context::merge(state.context(&run.id), delta)?),
+        None => None,
+    };
+    let current = merged.as_ref().unwrap_or_else(|| state.context(&run.id));
+    let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
+    let visible = visible_context(request.workflow, current, stack);
+    let values: Vec<Value> = artifacts.iter().map(|artifact| artifact.value.clone()).collect();
+    let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
+    let notes = request.output.notes_markdown.as_deref();
+    let innermost = stack.last().map(|frame| &frame.loop_id);
+    let evidence = evidence::judge(request.workflow, step, innermost, notes, &values, &visible, known);
+
+    let attempt = Attempt {
+        state,
+        node,
+        run,
+        attempt_id: request.attempt_id,
+        workflow: request.workflow,
+        now_ms: request.now_ms,
+    };
+    let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
+    let (tolerated, mut reasons): (Vec<&Reason>, Vec<&Reason>) =
+        evidence.reasons.iter().partition(|reason| reasons::is_tolerated(&reason.reason, preferences));
+    if !reasons.is_empty() && !never_stops {
+        let reasons: Vec<Reason> = reasons.drain(..).cloned().collect();
+        return attempt.block(request.snapshot, &evidence, artifacts, &reasons);
+    }
+
+    let circumstances = Circumstances {
+        workflow: request.workflow,
+        context: current,
+        decision: evidence.decision,
+        on_obstacle: if never_stops { OnObstacle::PassOver } else { OnObstacle::Stop },
+    };
+    let next = match interpret::proceed(circumstances, request.snapshot) {
+        Ok(next) => next,
+        Err(obstacle) => {
+            let reason = Reason::of_obstacle(&obstacle, &step.step_id);
+            return attempt.block(request.snapshot, &evidence, artifacts, &[reason]);
+        }
+    };
+    let mut gaps: Vec<(GapSeverity, Reason)> = Vec::new();
+    gaps.extend(reasons.into_iter().map(|reason| (GapSeverity::Critical, reason.clone())));
+    gaps.extend(tolerated.into_iter().map(|reason| (GapSeverity::Warning, reason.clone())));
+    gaps.extend(
+        next.passed_over
+            .iter()
+            .map(|reason| (GapSeverity::Critical, Reason::of(reason.clone(), &step.step_id))),
+    );
+    let changes = Changes {
+        notes,
+        context: merged.filter(|merged| merged != state.context(&run.id)),
+        preferences: request.preferences.filter(|wanted| *wanted != node.preferences),
+    };
+    Ok(attempt.succeed(next, &evidence, artifacts, &gaps, changes))
+}
+
+/// An attempt that was understood.
+struct Attempt<'a> {
+    state: &'a SessionState,
+    node: &'a Node,
+    run: &'a Run,
+    attempt_id: &'a AttemptId,
+    workflow: &'a CompiledWorkflow,
+    now_ms: u64,
+}
+
+/// What an attempt that succeeds changes besides moving on.
+struct Changes<'a> {
+    notes: Option<&'a str>,
+    context: Option<Map<String, Value>>,
+    preferences: Option<Preferences>,
+}
+
+impl Attempt<'_> {
+    /// A node of its own that says what is missing. Artifacts are kept, notes and context are not:
+    /// the step is not done.
+    fn block(
+        &self,
+        snapshot: &EngineState,
+        evidence: &Evidence,
+        artifacts: Vec<Artifact>,
+        reasons: &[Reason],
+    ) -> Result<Additions, EngineError> {
+        if self.node.blocked_chain >= BLOCKED_ATTEMPTS {
+            return Err(EngineError::TooManyBlocks { count: self.node.blocked_chain });
+        }
+        let inconsistent = |reason| EngineError::Inconsistent { reason };
+        let first = reasons.first().ok_or(inconsistent("a block without a reason"))?;
+        let (completed, loop_stack) = snapshot.progress().ok_or(inconsistent("nothing is pending"))?;
+        let pending = snapshot.pending().cloned().ok_or(inconsistent("nothing is pending"))?;
+        let blockers = BlockerReport::new(reasons.iter().map(|reason| reason.blocker.clone()).collect())
+            .map_err(|_| inconsistent("a blocker is over its budget"))?;
+        let to = self.next_node();
+        let validation_ref = evidence.validation.as_ref().map(|_| derive::validation_id(self.attempt_id, 0));
+        let blocked = if reasons::is_retryable(&first.reason) {
+            Block::RetryableBlock {
+                reason: first.reason.clone(),
+                retry_attempt_id: derive::retry_attempt_id(self.state.session_id(), &to),
+                validation_ref,
+                blockers,
+            }
+        } else {
+            Block::TerminalBlock { reason: first.reason.clone(), validation_ref, blockers }
+        };
+        let snapshot = NewSnapshot::new(
+            ExecutionSnapshot::new(EngineState::Blocked(Blocked {
+                completed: completed.clone(),
+                loop_stack: loop_stack.clone(),
+                pending: Pending::Some { step: pending },
+                blocked,
+            })),
+            Some(self.node.snapshot_ref),
+        );
+
+        let mut ledger = self.ledger();
+        let recorded = self.record_outcome(&mut ledger, &to);
+        self.add_validation(&mut ledger, evidence);
+        self.add_observations(&mut ledger, evidence);
+        self.add_node(&mut ledger, &to, NodeKind::BlockedAttempt, &snapshot, recorded);
+        let artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
+        self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
+        Ok(Additions {
+            events: ledger.into_events(),
+            snapshots: vec![snapshot],
+            artifacts: artifacts.stored,
+            node_id: to,
+        })
+    }
+
+    fn succeed(
+        &self,
+        next: interpret::Next,
+        evidence: &Evidence,
+        artifacts: Vec<Artifact>,
+        gaps: &[(GapSeverity, Reason)],
+        changes: Changes<'_>,
+    ) -> Additions {
+        let to = self.next_node();
+        let complete = next.state.is_complete();
+        let snapshot = NewSnapshot::new(ExecutionSnapshot::new(next.state), Some(self.node.snapshot_ref));
+        let cause = Cause::Attempt(self.attempt_id);
+        let at_node = || Scope::Node(self.run.id.clone(), self.node.id.clone());
+
+        let mut ledger = self.ledger();
+        let recorded = self.record_outcome(&mut ledger, &to);
+        self.add_validation(&mut ledger, evidence);
+        for (index, (severity, reason)) in gaps.iter().enumerate() {
+            let (gap_reason, summary) = reason.gap();
+            self.add_gap(&mut ledger, index, *severity, gap_reason, summary, Some(recorded.clone()));
+        }
+        let exceeded = changes.preferences.and_then(|wanted| exceeded_recommendation(self.workflow, wanted));
+        if let Some(summary) = exceeded {
+            let reason = GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation);
+            self.add_gap(&mut ledger, gaps.len(), GapSeverity::Warning, reason, summary, None);
+        }
+        if let Some(context) = changes.context {
+            let context_id = derive::context_id(cause);
+            ledger.add(
+                Scope::Run(self.run.id.clone()),
+                &[context_id.as_str()],
+                EventData::ContextSet {
+                    context_id: context_id.clone(),
+                    context,
+                    source: ContextSource::AgentDelta,
+                },
+            );
+        }
+        self.add_observations(&mut ledger, evidence);
+        for (index, divergence) in evidence.divergences.iter().enumerate() {
+            let divergence_id = derive::divergence_id(self.attempt_id, index);
+            ledger.add(
+                at_node(),
+                &[&divergence_id],
+                EventData::DivergenceRecorded {
+                    divergence_id: divergence_id.clone(),
+                    reason: divergence.reason,
+                    summary: budget::truncate(&divergence.summary, SUMMARY_BYTES).into_owned(),
+                    related_step_id: divergence.related_step_id.clone(),
+                },
+            );
+        }
+        let mut trace = next.trace;
+        if self.node.child_count(EdgeKind::AckedStep) > 0 {
+            trace.push(TraceEntry {
+                kind: TraceKind::DetectedNonTipAdvance,
+                summary: "this node was advanced before: a new branch begins here".to_owned(),
+                refs: Vec::new(),
+            });
+        }
+        add_trace(&mut ledger, &self.run.id, &self.node.id, cause, trace);
+        self.add_node(&mut ledger, &to, NodeKind::Step, &snapshot, recorded);
+        if let Some(wanted) = changes.preferences {
+            let change_id = derive::preference_change_id(cause);
+            ledger.add(
+                Scope::Node(self.run.id.clone(), to.clone()),
+                &[&change_id],
+                EventData::PreferencesChanged {
+                    change_id: change_id.clone(),
+                    source: PreferenceSource::User,
+                    delta: changed(self.node.preferences, wanted),
+                    effective: wanted,
+                },
+            );
+        }
+        if let Some(notes) = changes.notes.filter(|notes| !notes.trim().is_empty()) {
+            let output_id = derive::recap_output_id(self.attempt_id);
+            ledger.add(
+                Scope::Node(self.run.id.clone(), to.clone()),
+                &[output_id.as_str()],
+                EventData::NodeOutputAppended {
+                    output_id: output_id.clone(),
+                    supersedes_output_id: None,
+                    output_channel: OutputChannel::Recap,
+                    payload: OutputPayload::Notes {
+                        notes_markdown: budget::truncate(notes, NOTES_BYTES).into_owned(),
+                    },
+                },
+            );
+        }
+        let artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
+        self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
+        if complete {
+            let critical = gaps.iter().filter(|(severity, _)| *severity == GapSeverity::Critical).count();
+            ledger.add(
+                Scope::Run(self.run.id.clone()),
+                &[self.run.id.as_str(), to.as_str()],
+                EventData::RunCompleted {
+                    tip_node_id: to.clone(),
+                    open_critical_gaps: self.run.open_critical_gaps
+                        + u32::try_from(critical).unwrap_or(u32::MAX),
+                },
+            );
+        }
+        Additions {
+            events: ledger.into_events(),
+            snapshots: vec![snapshot],
+            artifacts: artifacts.stored,
+            node_id: to,
+        }
+    }
+
+    fn next_node(&self) -> NodeId {
+        derive::advance_node_id(self.state.session_id(), &self.run.id, &self.node.id, self.attempt_id)
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger::new(self.state.session_id().clone(), self.state.next_index(), self.now_ms)
+    }
+
+    fn record_outcome(&self, ledger: &mut Ledger, to: &NodeId) -> EventId {
+        ledger.add(
+            Scope::Node(self.run.id.clone(), self.node.id.clone()),
+            &[self.node.id.as_str(), self.attempt_id.as_str()],
+            EventData::AdvanceRecorded {
+                attempt_id: self.attempt_id.clone(),
+                intent: AdvanceIntent::AckPending,
+                outcome: AdvanceOutcome::Advanced { to_node_id: to.clone() },
+            },
+        )
+    }
+
+    fn add_validation(&self, ledger: &mut Ledger, evidence: &Evidence) {
+        if let Some((contract_ref, result)) = &evidence.validation {
+            let validation_id = derive::validation_id(self.attempt_id, 0);
+            ledger.add(
+                Scope::Node(self.run.id.clone(), self.node.id.clone()),
+                &[&validation_id],
+                EventData::ValidationPerformed {
+                    validation_id: validation_id.clone(),
+                    attempt_id: self.attempt_id.clone(),
+                    contract_ref: contract_ref.clone(),
+                    result: result.clone(),
+                },
+            );
+        }
+    }
+
+    fn add_gap(
+        &self,
+        ledger: &mut Ledger,
+        index: usize,
+        severity: GapSeverity,
+        reason: GapReason,
+        summary: String,
+        evidence: Option<EventId>,
+    ) {
+        let gap_id = derive::gap_id(Cause::Attempt(self.attempt_id), index);
+        ledger.add(
+            Scope::Node(self.run.id.clone(), self.node.id.clone()),
+            &[gap_id.as_str()],
+            EventData::GapRecorded {
+                gap_id: gap_id.clone(),
+                severity,
+                reason,
+                summary,
+                resolution: GapResolution::Unresolved,
+                evidence_refs: evidence.map(|event_id| EvidenceRef::Event { event_id }).into_iter().collect(),
+            },
+        );
+    }
+
+    fn add_observations(&self, ledger: &mut Ledger, evidence: &Evidence) {
+        for (index, seen) in evidence.capabilities.iter().enumerate() {
+            let cap_obs_id = derive::capability_observation_id(self.attempt_id, index);
+            ledger.add(
+                Scope::Node(self.run.id.clone(), self.node.id.clone()),
+                &[&cap_obs_id],
+                EventData::CapabilityObserved {
+                    cap_obs_id: cap_obs_id.clone(),
+                    capability: seen.capability,
+                    status: seen.status,
+                    provenance: seen.provenance.clone(),
+                },
+            );
+        }
+    }
+
+    fn add_node(
+        &self,
+        ledger: &mut Ledger,
+        to: &NodeId,
+        kind: NodeKind,
+        snapshot: &NewSnapshot,
+        cause: EventId,
+    ) {
+        ledger.add(
+            Scope::Node(self.run.id.clone(), to.clone()),
+            &[self.run.id.as_str(), to.as_str()],
+            EventData::NodeCreated {
+                node_kind: kind,
+                parent_node_id: Some(self.node.id.clone()),
+                workflow_hash: self.run.workflow_hash,
+                snapshot_ref: snapshot.snapshot_ref,
+            },
+        );
+        // Only advances count: a checkpoint of a node does not make its first advance a fork.
+        let cause_kind = match self.node.child_count(EdgeKind::AckedStep) {
+            0 => EdgeCauseKind::FirstAdvance,
+            _ => EdgeCauseKind::NonTipAdvance,
+        };
+        ledger.add(
+            Scope::Run(self.run.id.clone()),
+            &[self.run.id.as_str(), &format!("{}->{to}", self.node.id), EdgeKind::AckedStep.as_str()],
+            EventData::EdgeCreated {
+                edge_kind: EdgeKind::AckedStep,
+                from_node_id: self.node.id.clone(),
+                to_node_id: to.clone(),
+                cause: EdgeCause { kind: cause_kind, event_id: cause },
+            },
+        );
+    }
+
+    /// Artifacts in the order of their digests, small ones inside the event.
+    fn add_artifacts(&self, ledger: &mut Ledger, to: &NodeId, artifacts: Vec<Artifact>) -> AddedArtifacts {
+        let mut ordered: Vec<(usize, Artifact)> = artifacts.into_iter().enumerate().collect();
+        ordered.sort_by(|(a, one), (b, other)| one.sha256.cmp(&other.sha256).then(a.cmp(b)));
+        let mut added = AddedArtifacts { ids: Vec::new(), stored: Vec::new() };
+        for (index, artifact) in ordered {
+            let output_id = derive::artifact_output_id(self.attempt_id, index);
+            let inline = artifact.bytes.len() <= INLINE_ARTIFACT_BYTES;
+            ledger.add(
+                Scope::Node(self.run.id.clone(), to.clone()),
+                &[output_id.as_str()],
+                EventData::NodeOutputAppended {
+                    output_id: output_id.clone(),
+                    supersedes_output_id: None,
+                    output_channel: OutputChannel::Artifact,
+                    payload: OutputPayload::ArtifactRef(ArtifactRef {
+                        sha256: artifact.sha256,
+                        content_type: "application/json".to_owned(),
+                        byte_length: artifact.bytes.len() as u64,
+                        content: inline.then_some(artifact.value),
+                    }),
+                },
+            );
+            added.ids.push((index, output_id));
+            if !inline && !added.stored.iter().any(|stored| stored.sha256 == artifact.sha256) {
+                added.stored.push(NewArtifact { sha256: artifact.sha256, bytes: artifact.bytes });
+            }
+        }
+        added
+    }
+
+    fn add_assessments(
+        &self,
+        ledger: &mut Ledger,
+        to: &NodeId,
+        evidence: &Evidence,
+        outputs: &[(usize, crate::record::OutputId)],
+    ) {
+        let scope = || Scope::Node(self.run.id.clone(), to.clone());
+        for assessed in &evidence.assessments {
+            let Some((_, output_id)) = outputs.iter().find(|(index, _)| *index == assessed.artifact_index)
+            else {
+                continue;
+            };
+            let key = assessment_key(&assessed.assessment_id);
+            ledger.add(
+                scope(),
+                &[self.attempt_id.as_str(), &key],
+                EventData::AssessmentRecorded {
+                    assessment_id: assessed.assessment_id.clone(),
+                    attempt_id: self.attempt_id.clone(),
+                    artifact_output_id: output_id.clone(),
+                    summary: assessed.summary.clone(),
+                    normalization_notes: assessed.normalization_notes.clone(),
+                    dimensions: assessed.dimensions.clone(),
+                },
+            );
+        }
+        for (index, fired) in evidence.followups.iter().enumerate() {
+            let trigger = [(fired.dimension_id.clone(), fired.level.clone())].into_iter().collect();
+            ledger.add(
+                scope(),
+                &[self.attempt_id.as_str(), &index.to_string()],
+                EventData::AssessmentConsequenceApplied {
+                    attempt_id: self.attempt_id.clone(),
+                    assessment_id: fired.assessment_id.clone(),
+                    trigger,
+                    guidance: fired.guidance.clone(),
+                },
+            );
+        }
+    }
+}
+
+struct AddedArtifacts {
+    /// The output of each artifact, by its place in the call.
+    ids: Vec<(usize, crate::record::OutputId)>,
+    stored: Vec<NewArtifact>,
+}
+
+/// A part of a dedupe key that an author's id cannot break.
+fn assessment_key(id: &str) -> String {
+    canon::digest::Digest::of_bytes(id.as_bytes()).to_hex()[..16].to_owned()
+}
+
+/// Records why the engine decided as it did: as many events as the decisions need, each within its budget.
+pub(super) fn add_trace(
+    ledger: &mut Ledger,
+    run: &RunId,
+    node: &NodeId,
+    cause: Cause<'_>,
+    mut entries: Vec<TraceEntry>,
+) {
+    let first = derive::trace_id(cause);
+    // The locked budgets are 25 entries and 8192 bytes; entries this short keep both.
+    for entry in &mut entries {
+        entry.summary = budget::truncate(&entry.summary, TRACE_BYTES / TRACE_ENTRIES / 2).into_owned();
+    }
+    for (number, chunk) in entries.chunks(TRACE_ENTRIES).enumerate() {
+        let trace_id = match number {
+            0 => first.clone(),
+            _ => TraceId::derived(&["more", first.as_str(), &number.to_string()]),
+        };
+        ledger.add(
+            Scope::Node(run.clone(), node.clone()),
+            &[trace_id.as_str()],
+            EventData::DecisionTraceAppended { trace_id: trace_id.clone(), entries: chunk.to_vec() },
+        );
+    }
+}
+
+fn changed(from: Preferences, to: Preferences) -> Vec<PreferenceChange> {
+    let mut delta = Vec::new();
+    if from.autonomy != to.autonomy {
+        delta.push(PreferenceChange::Autonomy(to.autonomy));
+    }
+    if from.risk_policy != to.risk_policy {
+        delta.push(PreferenceChange::RiskPolicy(to.risk_policy));
+    }
+    delta
+}

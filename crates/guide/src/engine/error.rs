@@ -1,0 +1,136 @@
+//! Why a call is refused without anything being recorded.
+
+use canon::error::{Envelope, Retry};
+
+canon::error_codes! {
+    /// What a caller can get wrong, besides tokens.
+    pub enum EngineErrorCode {
+        /// A parameter is missing, misspelt, too large or of the wrong form.
+        Validation => "VALIDATION_ERROR",
+        /// The call is well-formed, and cannot be made now.
+        Precondition => "PRECONDITION_FAILED",
+        /// Something that must hold does not. The input is not at fault.
+        Internal => "INTERNAL_ERROR",
+    }
+}
+
+/// Why a call is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The context is too large.
+    #[error("the context has {measured} bytes of canonical JSON, and at most {maximum} are allowed")]
+    ContextTooLarge {
+        /// How large it is.
+        measured: usize,
+        /// How large it may be.
+        maximum: usize,
+    },
+    /// The context nests too deep.
+    #[error("the context nests deeper than {maximum} levels")]
+    ContextTooDeep {
+        /// How deep it may nest.
+        maximum: usize,
+    },
+    /// The context has no canonical form.
+    #[error("the context cannot be kept exactly: {reason}")]
+    ContextNotCanonical {
+        /// Why.
+        reason: String,
+    },
+    /// A key that no context may have.
+    #[error("the context key {key:?} is reserved")]
+    ReservedContextKey {
+        /// Which one.
+        key: String,
+    },
+    /// An artifact that is no object with a `kind`, or too large, or one too many.
+    #[error("artifact {index}: {reason}")]
+    Artifact {
+        /// Which one, from 0.
+        index: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The step was blocked too often in a row.
+    #[error("this step was blocked {count} times in a row")]
+    TooManyBlocks {
+        /// How often.
+        count: u32,
+    },
+    /// No attempt can help.
+    #[error("this step is blocked for good")]
+    TerminalBlock,
+    /// The run cannot begin.
+    #[error("the workflow cannot begin: {reason}")]
+    CannotBegin {
+        /// Why.
+        reason: String,
+    },
+    /// Nothing is pending.
+    #[error("the run is complete at this node")]
+    Complete,
+    /// Something that must hold does not.
+    #[error("the recorded facts do not fit together: {reason}")]
+    Inconsistent {
+        /// What.
+        reason: &'static str,
+    },
+}
+
+impl EngineError {
+    /// The closed code.
+    pub const fn code(&self) -> EngineErrorCode {
+        match self {
+            Self::ContextTooLarge { .. }
+            | Self::ContextTooDeep { .. }
+            | Self::ContextNotCanonical { .. }
+            | Self::ReservedContextKey { .. }
+            | Self::Artifact { .. } => EngineErrorCode::Validation,
+            Self::TooManyBlocks { .. } | Self::TerminalBlock | Self::CannotBegin { .. } | Self::Complete => {
+                EngineErrorCode::Precondition
+            }
+            Self::Inconsistent { .. } => EngineErrorCode::Internal,
+        }
+    }
+
+    /// The error as a caller gets it.
+    pub fn envelope(&self) -> Envelope {
+        let envelope = Envelope::new(self.code(), self.to_string()).retry(Retry::NotRetryable);
+        match self {
+            Self::ContextTooLarge { measured, maximum } => envelope
+                .suggest("Take documents and blobs out of the context and pass references to them instead.")
+                .detail("measuredBytes", *measured)
+                .detail("maximumBytes", *maximum)
+                .detail("method", "UTF-8 bytes of RFC 8785 (JCS) canonical JSON"),
+            Self::ContextTooDeep { maximum } => {
+                envelope.suggest("Flatten the context.").detail("maximumDepth", *maximum)
+            }
+            Self::ContextNotCanonical { .. } => {
+                envelope.suggest("Send large integers as text, and only values that JSON has.")
+            }
+            Self::ReservedContextKey { key } => {
+                envelope.suggest("Use another name for this key.").detail("key", key.as_str())
+            }
+            Self::Artifact { index, .. } => envelope
+                .suggest("Send each artifact as a JSON object with a `kind`, and large documents by reference.")
+                .detail("index", *index),
+            Self::TooManyBlocks { count } => envelope
+                .suggest(
+                    "Stop repeating the same attempt. Read the blockers again, ask the user, or rehydrate an earlier \
+                     node and take another way.",
+                )
+                .detail("blockedAttempts", *count),
+            Self::TerminalBlock => envelope.suggest(
+                "Tell the user what the blockers say. Once it is mended, rehydrate the node before this one and advance \
+                 from there.",
+            ),
+            Self::CannotBegin { .. } => {
+                envelope.suggest("Pass the missing input in `context`, or tell the author of the workflow.")
+            }
+            Self::Complete => envelope.suggest("Start another run, or rehydrate an earlier node to go another way."),
+            Self::Inconsistent { .. } => envelope.suggest(
+                "Your input is not at fault. Run `interlock session verify`, and show the user what it says.",
+            ),
+        }
+    }
+}

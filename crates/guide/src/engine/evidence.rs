@@ -1,0 +1,366 @@
+//! What a caller sends with an advance, and whether it is enough.
+
+use canon::digest::Digest;
+use serde_json::{Map, Value};
+
+use super::EngineError;
+use super::reasons::Reason;
+use crate::interpret::Decision;
+use crate::record::budgets::{ARTIFACT_BYTES, ARTIFACTS, VALIDATION_ISSUE_BYTES, VALIDATION_ITEMS};
+use crate::record::{
+    AttemptContext, BlockReason, Blocker, BlockerCode, Capability, CapabilityStatus, ClaimDetail, ClaimedBy,
+    ClaimedStatus, DelimiterSafe, DivergenceReason, EnforcementGrade, FailureCode, Pointer, ProbeDetail,
+    Provenance, StepName, UseDetail, UseResult, ValidationResult,
+};
+use crate::workflow::compiled::{CapabilityNeed, CompiledWorkflow, LoopControl, Step};
+use crate::workflow::contract::{self, ContractVerdict, assessment};
+use crate::workflow::criteria;
+
+/// The contract of a capability observation.
+const CAPABILITY_CONTRACT: &str = "wr.contracts.capability_observation";
+/// The template of the steps that the compiler puts in front for required capabilities.
+const PROBE_TEMPLATE: &str = "wr.templates.capability_probe";
+/// What the criteria of a step are called in a validation.
+const CRITERIA_REF: &str = "wr.validationCriteria";
+
+/// An artifact, measured.
+pub(super) struct Artifact {
+    pub(super) value: Value,
+    pub(super) sha256: Digest,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Everything that a call's output says.
+#[derive(Default)]
+pub(super) struct Evidence {
+    /// Why it is not enough; empty when it is.
+    pub(super) reasons: Vec<Reason>,
+    /// What was checked, by contract.
+    pub(super) validation: Option<(String, ValidationResult)>,
+    pub(super) assessments: Vec<assessment::Assessed>,
+    pub(super) followups: Vec<assessment::Fired>,
+    pub(super) decision: Option<Decision>,
+    pub(super) capabilities: Vec<ObservedCapability>,
+    pub(super) divergences: Vec<Divergence>,
+}
+
+pub(super) struct ObservedCapability {
+    pub(super) capability: Capability,
+    pub(super) status: CapabilityStatus,
+    pub(super) provenance: Provenance,
+}
+
+pub(super) struct Divergence {
+    pub(super) reason: DivergenceReason,
+    pub(super) summary: String,
+    pub(super) related_step_id: Option<StepName>,
+}
+
+/// Measures artifacts, and refuses what is none.
+pub(super) fn measure(artifacts: Vec<Value>) -> Result<Vec<Artifact>, EngineError> {
+    if artifacts.len() > ARTIFACTS {
+        let reason = format!("{} artifacts were sent, and at most {ARTIFACTS} are taken", artifacts.len());
+        return Err(EngineError::Artifact { index: ARTIFACTS, reason });
+    }
+    let measured = artifacts.into_iter().enumerate().map(|(index, value)| {
+        let fault = |reason: String| EngineError::Artifact { index, reason };
+        if value.get("kind").and_then(Value::as_str).is_none() {
+            return Err(fault("it is no object with a `kind`".to_owned()));
+        }
+        let bytes = canon::canonical::to_vec(&value).map_err(|cause| fault(cause.to_string()))?;
+        if bytes.len() > ARTIFACT_BYTES {
+            return Err(fault(format!(
+                "it has {} bytes, and at most {ARTIFACT_BYTES} are taken",
+                bytes.len()
+            )));
+        }
+        Ok(Artifact { sha256: Digest::of_bytes(&bytes), bytes, value })
+    });
+    measured.collect()
+}
+
+/// Judges an output against what the step asks for.
+pub(super) fn judge(
+    workflow: &CompiledWorkflow,
+    step: &Step,
+    innermost: Option<&DelimiterSafe>,
+    notes: Option<&str>,
+    artifacts: &[Value],
+    context: &Map<String, Value>,
+    known: impl Fn(Capability) -> Option<CapabilityStatus>,
+) -> Evidence {
+    let mut evidence = Evidence::default();
+    evidence.take_output(workflow, step, notes, artifacts, context);
+    evidence.take_assessments(workflow, step, artifacts);
+    evidence.take_decision(workflow, innermost, artifacts);
+    evidence.take_capabilities(workflow, step, artifacts, known);
+    evidence.take_divergences(artifacts);
+    let has_contract = step.output_contract.is_some();
+    if !step.notes_optional && !has_contract && notes.is_none_or(|notes| notes.trim().is_empty()) {
+        let reason = BlockReason::MissingNotes { step_id: step.step_id.clone() };
+        evidence.reasons.push(Reason::of(reason, &step.step_id));
+    }
+    evidence.reasons.truncate(crate::record::budgets::BLOCKERS);
+    evidence
+}
+
+impl Evidence {
+    /// The contract, or else the criteria.
+    fn take_output(
+        &mut self,
+        workflow: &CompiledWorkflow,
+        step: &Step,
+        notes: Option<&str>,
+        artifacts: &[Value],
+        context: &Map<String, Value>,
+    ) {
+        if let Some(output) = &step.output_contract {
+            let Some(pack) = workflow.contract(&output.contract_ref) else {
+                return self.reasons.push(Reason::of(BlockReason::EvaluationError, &step.step_id));
+            };
+            let contract_ref = || output.contract_ref.clone();
+            match contract::check(pack, artifacts) {
+                ContractVerdict::Satisfied { .. } => self.passed(contract_ref()),
+                ContractVerdict::Missing { submitted_kinds } if output.required => {
+                    self.reasons.push(Reason {
+                        reason: BlockReason::MissingRequiredOutput { contract_ref: contract_ref() },
+                        blocker: contract::missing_blocker(pack, &submitted_kinds),
+                    });
+                }
+                ContractVerdict::Missing { .. } => {}
+                // An artifact that was sent and is wrong is told so, required or not.
+                ContractVerdict::Invalid { issues } => {
+                    self.reasons.push(Reason {
+                        reason: BlockReason::InvalidRequiredOutput { contract_ref: contract_ref() },
+                        blocker: contract::invalid_blocker(pack, &issues),
+                    });
+                    self.failed(contract_ref(), issues);
+                }
+                ContractVerdict::Unusable { .. } => {
+                    self.reasons.push(Reason::of(BlockReason::EvaluationError, &step.step_id));
+                }
+            }
+        } else if let Some(rules) = &step.validation_criteria {
+            match criteria::evaluate(rules, notes.unwrap_or_default(), context) {
+                Ok(verdict) if verdict.passed() => self.passed(CRITERIA_REF.to_owned()),
+                Ok(verdict) => {
+                    let issues: Vec<String> = verdict
+                        .failures
+                        .iter()
+                        .map(|failure| format!("{} ({})", failure.message, failure.detail))
+                        .collect();
+                    self.reasons.push(criteria_reason(&issues));
+                    self.failed(CRITERIA_REF.to_owned(), issues);
+                }
+                Err(_) => self.reasons.push(Reason::of(BlockReason::EvaluationError, &step.step_id)),
+            }
+        }
+    }
+
+    fn take_assessments(&mut self, workflow: &CompiledWorkflow, step: &Step, artifacts: &[Value]) {
+        let asked: Vec<_> = workflow
+            .assessments
+            .iter()
+            .filter(|definition| step.assessment_refs.contains(&definition.id))
+            .collect();
+        for (definition, reading) in asked.iter().zip(assessment::read(&asked, artifacts)) {
+            match reading {
+                assessment::Reading::Given(assessed) => self.assessments.push(assessed),
+                assessment::Reading::Missing { submitted_kinds } => self.reasons.push(Reason {
+                    reason: BlockReason::MissingRequiredOutput {
+                        contract_ref: "wr.contracts.assessment".to_owned(),
+                    },
+                    blocker: assessment::missing_blocker(definition, &submitted_kinds),
+                }),
+                assessment::Reading::Invalid { issues } => self.reasons.push(Reason {
+                    reason: BlockReason::InvalidRequiredOutput {
+                        contract_ref: "wr.contracts.assessment".to_owned(),
+                    },
+                    blocker: assessment::invalid_blocker(definition, &issues),
+                }),
+            }
+        }
+        self.followups = assessment::fired(&step.assessment_consequences, &self.assessments);
+        for fired in &self.followups {
+            let reason = BlockReason::AssessmentFollowupRequired {
+                assessment_id: fired.assessment_id.clone(),
+                dimension_id: fired.dimension_id.clone(),
+                level: fired.level.clone(),
+                guidance: fired.guidance.clone(),
+            };
+            self.reasons.push(Reason::of(reason, &step.step_id));
+        }
+    }
+
+    /// The decision about the innermost loop, whichever step of its body brings it.
+    fn take_decision(
+        &mut self,
+        workflow: &CompiledWorkflow,
+        innermost: Option<&DelimiterSafe>,
+        artifacts: &[Value],
+    ) {
+        let control =
+            innermost.and_then(|loop_id| workflow.loop_of(loop_id)).map(|definition| &definition.control);
+        let Some(LoopControl::Decision { contract_ref }) = control else { return };
+        if let Some(pack) = workflow.contract(contract_ref) {
+            self.decision = match contract::loop_decision_of(pack, artifacts) {
+                contract::LoopDecision::Continue => Some(Decision::Continue),
+                contract::LoopDecision::Stop => Some(Decision::Stop),
+                // Neither is a decision; a step that owes one was told so above.
+                contract::LoopDecision::Missing | contract::LoopDecision::Invalid { .. } => None,
+            };
+        }
+    }
+
+    fn take_capabilities(
+        &mut self,
+        workflow: &CompiledWorkflow,
+        step: &Step,
+        artifacts: &[Value],
+        known: impl Fn(Capability) -> Option<CapabilityStatus>,
+    ) {
+        self.capabilities =
+            artifacts.iter().filter_map(|artifact| observed_capability(artifact, step)).collect();
+        let probes = step
+            .output_contract
+            .as_ref()
+            .is_some_and(|contract| contract.contract_ref == CAPABILITY_CONTRACT);
+        for (capability, need) in &workflow.capabilities {
+            if *need != CapabilityNeed::Required {
+                continue;
+            }
+            let now = self
+                .capabilities
+                .iter()
+                .rev()
+                .find(|seen| seen.capability == *capability && is_strong(&seen.provenance))
+                .map(|seen| seen.status);
+            let capability = *capability;
+            match now.or_else(|| known(capability)) {
+                Some(CapabilityStatus::Unavailable) => self.reasons.push(Reason::of(
+                    BlockReason::RequiredCapabilityUnavailable { capability },
+                    &step.step_id,
+                )),
+                // Before it was probed nobody has to know; a probe that leaves it open has failed.
+                Some(CapabilityStatus::Unknown) | None if probes && self.observes(capability) => self
+                    .reasons
+                    .push(Reason::of(BlockReason::RequiredCapabilityUnknown { capability }, &step.step_id)),
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    fn observes(&self, capability: Capability) -> bool {
+        self.capabilities.iter().any(|seen| seen.capability == capability)
+    }
+
+    fn take_divergences(&mut self, artifacts: &[Value]) {
+        for artifact in
+            artifacts.iter().filter(|artifact| kind_of(artifact) == Some("wr.workflow_divergence"))
+        {
+            let text = |name: &str| artifact.get(name).and_then(Value::as_str);
+            let reason = text("reason").and_then(|reason| serde_json::from_value(reason.into()).ok());
+            if let (Some(reason), Some(summary)) = (reason, text("summary")) {
+                self.divergences.push(Divergence {
+                    reason,
+                    summary: summary.to_owned(),
+                    related_step_id: text("relatedStepId").and_then(|id| StepName::parse(id).ok()),
+                });
+            }
+        }
+    }
+
+    fn passed(&mut self, contract_ref: String) {
+        let result = ValidationResult { valid: true, issues: Vec::new(), suggestions: Vec::new() };
+        self.validation = Some((contract_ref, result));
+    }
+
+    fn failed(&mut self, contract_ref: String, issues: Vec<String>) {
+        let cut = |issue: String| canon::budget::truncate(&issue, VALIDATION_ISSUE_BYTES).into_owned();
+        let issues = issues.into_iter().take(VALIDATION_ITEMS).map(cut).collect();
+        let suggestions = self.reasons.last().and_then(|reason| reason.blocker.suggested_fix.clone());
+        let result =
+            ValidationResult { valid: false, issues, suggestions: suggestions.into_iter().collect() };
+        self.validation = Some((contract_ref, result));
+    }
+}
+
+/// Each failing rule in the author's words, as far as they fit.
+fn criteria_reason(issues: &[String]) -> Reason {
+    use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES};
+    let message = format!("The notes do not pass: {}", issues.join("; "));
+    let fix = format!(
+        "Change output.notesMarkdown so that it keeps this, by doing the work it asks for, and advance again with the \
+         token of this reply: {}",
+        issues.join("; ")
+    );
+    Reason {
+        reason: BlockReason::InvalidRequiredOutput { contract_ref: CRITERIA_REF.to_owned() },
+        blocker: Blocker {
+            code: BlockerCode::InvalidRequiredOutput,
+            pointer: Pointer::OutputContract { contract_ref: CRITERIA_REF.to_owned() },
+            message: canon::budget::truncate(&message, BLOCKER_MESSAGE_BYTES).into_owned(),
+            suggested_fix: Some(canon::budget::truncate(&fix, SUGGESTED_FIX_BYTES).into_owned()),
+        },
+    }
+}
+
+fn kind_of(artifact: &Value) -> Option<&str> {
+    artifact.get("kind").and_then(Value::as_str)
+}
+
+const fn is_strong(provenance: &Provenance) -> bool {
+    !matches!(provenance, Provenance::ManualClaim { .. })
+}
+
+/// A capability observation among the artifacts, if it is well-formed.
+///
+/// Saying that it was probed does not make it so: only a step that the compiler put there to probe
+/// gives an observation of that worth; anywhere else it is a claim.
+fn observed_capability(artifact: &Value, step: &Step) -> Option<ObservedCapability> {
+    if kind_of(artifact) != Some("wr.capability_observation") {
+        return None;
+    }
+    let text = |name: &str| artifact.get(name).and_then(Value::as_str);
+    let capability = serde_json::from_value(text("capability")?.into()).ok()?;
+    let available = match text("status")? {
+        "available" => true,
+        "unavailable" => false,
+        _ => return None,
+    };
+    let result = if available { UseResult::Success } else { UseResult::Failure };
+    let failure_code = || {
+        let told = text("failureCode").and_then(|code| serde_json::from_value(code.into()).ok());
+        (!available).then(|| told.unwrap_or(FailureCode::Unknown))
+    };
+    let provenance = match text("provenance")? {
+        "probe_step" if step.provenance.origin_id.as_deref() == Some(PROBE_TEMPLATE) => {
+            Provenance::ProbeStep {
+                enforcement_grade: EnforcementGrade::Strong,
+                detail: ProbeDetail {
+                    probe_template_id: PROBE_TEMPLATE.to_owned(),
+                    probe_step_id: step.step_id.clone(),
+                    result,
+                },
+            }
+        }
+        "attempted_use" => Provenance::AttemptedUse {
+            enforcement_grade: EnforcementGrade::Strong,
+            detail: UseDetail {
+                attempt_context: AttemptContext::WorkflowStep,
+                result,
+                failure_code: failure_code(),
+            },
+        },
+        "manual_claim" | "probe_step" => Provenance::ManualClaim {
+            enforcement_grade: EnforcementGrade::Weak,
+            detail: ClaimDetail {
+                claimed_by: ClaimedBy::Agent,
+                claim: if available { ClaimedStatus::Available } else { ClaimedStatus::Unavailable },
+            },
+        },
+        _ => return None,
+    };
+    let status = if available { CapabilityStatus::Available } else { CapabilityStatus::Unavailable };
+    Some(ObservedCapability { capability, status, provenance })
+}

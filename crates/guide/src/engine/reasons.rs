@@ -1,0 +1,224 @@
+//! The one model behind blockers and gaps: what a reason means to a caller, and to the record.
+
+use canon::budget;
+
+use crate::interpret::Obstacle;
+use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES, SUMMARY_BYTES};
+use crate::record::{
+    BlockReason, Blocker, BlockerCode, Capability, GapDetail, GapReason, Pointer, Preferences, RiskPolicy,
+    StepName,
+};
+
+/// A reason, and the blocker that tells a caller about it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reason {
+    pub(super) reason: BlockReason,
+    pub(super) blocker: Blocker,
+}
+
+impl Reason {
+    /// A reason whose words follow from itself.
+    pub(super) fn of(reason: BlockReason, step_id: &StepName) -> Self {
+        let (message, fix) = words(&reason);
+        let blocker = Blocker {
+            code: code(&reason),
+            pointer: pointer(&reason, step_id),
+            message: budget::truncate(&message, BLOCKER_MESSAGE_BYTES).into_owned(),
+            suggested_fix: Some(budget::truncate(&fix, SUGGESTED_FIX_BYTES).into_owned()),
+        };
+        Self { reason, blocker }
+    }
+
+    /// What stops the interpreter, in words that name exactly what is missing.
+    pub(super) fn of_obstacle(obstacle: &Obstacle, step_id: &StepName) -> Self {
+        let mut reason = Self::of(obstacle.reason(), step_id);
+        if let Obstacle::MissingInput { key, expected, .. } = obstacle {
+            let message = format!("The next loop needs the context key {key:?} to be {expected}.");
+            let fix = format!(
+                "Send it with `context: {{\"{key}\": …}}` when you advance again with the token of this reply."
+            );
+            reason.blocker.message = budget::truncate(&message, BLOCKER_MESSAGE_BYTES).into_owned();
+            reason.blocker.suggested_fix = Some(budget::truncate(&fix, SUGGESTED_FIX_BYTES).into_owned());
+        }
+        reason
+    }
+
+    /// What goes into the log when a run does not stop for it.
+    pub(super) fn gap(&self) -> (GapReason, String) {
+        (gap(&self.reason), budget::truncate(&self.blocker.message, SUMMARY_BYTES).into_owned())
+    }
+}
+
+/// Whether another attempt can help. The first reason decides about the whole block.
+pub(super) const fn is_retryable(reason: &BlockReason) -> bool {
+    match reason {
+        BlockReason::InvalidRequiredOutput { .. }
+        | BlockReason::MissingRequiredOutput { .. }
+        | BlockReason::AssessmentFollowupRequired { .. }
+        | BlockReason::MissingContextKey { .. }
+        | BlockReason::ContextBudgetExceeded
+        | BlockReason::MissingNotes { .. }
+        | BlockReason::LoopLimitReached { .. } => true,
+        BlockReason::UserOnlyDependency { .. }
+        | BlockReason::RequiredCapabilityUnknown { .. }
+        | BlockReason::RequiredCapabilityUnavailable { .. }
+        | BlockReason::InvariantViolation
+        | BlockReason::StorageCorruptionDetected
+        | BlockReason::EvaluationError => false,
+    }
+}
+
+/// Whether the risk policy lets a reason pass with a warning. Only capabilities are its business.
+pub(super) const fn is_tolerated(reason: &BlockReason, preferences: Preferences) -> bool {
+    match reason {
+        BlockReason::RequiredCapabilityUnknown { .. } => {
+            matches!(preferences.risk_policy, RiskPolicy::Balanced | RiskPolicy::Aggressive)
+        }
+        BlockReason::RequiredCapabilityUnavailable { .. } => {
+            matches!(preferences.risk_policy, RiskPolicy::Aggressive)
+        }
+        _ => false,
+    }
+}
+
+const fn code(reason: &BlockReason) -> BlockerCode {
+    match reason {
+        BlockReason::InvalidRequiredOutput { .. } => BlockerCode::InvalidRequiredOutput,
+        BlockReason::MissingRequiredOutput { .. } => BlockerCode::MissingRequiredOutput,
+        BlockReason::AssessmentFollowupRequired { .. } => BlockerCode::AssessmentFollowupRequired,
+        BlockReason::MissingContextKey { .. } => BlockerCode::MissingContextKey,
+        BlockReason::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
+        BlockReason::MissingNotes { .. } => BlockerCode::MissingRequiredNotes,
+        BlockReason::LoopLimitReached { .. } => BlockerCode::LoopLimitReached,
+        BlockReason::UserOnlyDependency { .. } => BlockerCode::UserOnlyDependency,
+        BlockReason::RequiredCapabilityUnknown { .. } => BlockerCode::RequiredCapabilityUnknown,
+        BlockReason::RequiredCapabilityUnavailable { .. } => BlockerCode::RequiredCapabilityUnavailable,
+        BlockReason::InvariantViolation | BlockReason::EvaluationError => BlockerCode::InvariantViolation,
+        BlockReason::StorageCorruptionDetected => BlockerCode::StorageCorruptionDetected,
+    }
+}
+
+const fn gap(reason: &BlockReason) -> GapReason {
+    match reason {
+        BlockReason::InvalidRequiredOutput { .. } => {
+            GapReason::ContractViolation(GapDetail::InvalidRequiredOutput)
+        }
+        BlockReason::MissingRequiredOutput { .. } => {
+            GapReason::ContractViolation(GapDetail::MissingRequiredOutput)
+        }
+        BlockReason::AssessmentFollowupRequired { .. } => {
+            GapReason::ContractViolation(GapDetail::AssessmentFollowupRequired)
+        }
+        BlockReason::MissingNotes { .. } => GapReason::ContractViolation(GapDetail::MissingRequiredNotes),
+        BlockReason::UserOnlyDependency { detail, .. } => GapReason::UserOnlyDependency(*detail),
+        BlockReason::RequiredCapabilityUnknown { .. } => {
+            GapReason::CapabilityMissing(GapDetail::RequiredCapabilityUnknown)
+        }
+        BlockReason::RequiredCapabilityUnavailable { .. } => {
+            GapReason::CapabilityMissing(GapDetail::RequiredCapabilityUnavailable)
+        }
+        BlockReason::EvaluationError => GapReason::Unexpected(GapDetail::EvaluationError),
+        BlockReason::StorageCorruptionDetected => GapReason::Unexpected(GapDetail::StorageCorruptionDetected),
+        BlockReason::MissingContextKey { .. }
+        | BlockReason::ContextBudgetExceeded
+        | BlockReason::LoopLimitReached { .. }
+        | BlockReason::InvariantViolation => GapReason::Unexpected(GapDetail::InvariantViolation),
+    }
+}
+
+fn pointer(reason: &BlockReason, step_id: &StepName) -> Pointer {
+    match reason {
+        BlockReason::InvalidRequiredOutput { contract_ref }
+        | BlockReason::MissingRequiredOutput { contract_ref } => {
+            Pointer::OutputContract { contract_ref: contract_ref.clone() }
+        }
+        BlockReason::AssessmentFollowupRequired { assessment_id, dimension_id, .. } => {
+            Pointer::AssessmentDimension {
+                assessment_id: assessment_id.clone(),
+                dimension_id: dimension_id.clone(),
+            }
+        }
+        BlockReason::MissingContextKey { key } => Pointer::ContextKey { key: key.clone() },
+        BlockReason::ContextBudgetExceeded => Pointer::ContextBudget,
+        BlockReason::LoopLimitReached { loop_id, iteration, max_iterations } => {
+            Pointer::Loop { loop_id: loop_id.clone(), iteration: *iteration, max_iterations: *max_iterations }
+        }
+        BlockReason::RequiredCapabilityUnknown { capability }
+        | BlockReason::RequiredCapabilityUnavailable { capability } => {
+            Pointer::Capability { capability: *capability }
+        }
+        BlockReason::MissingNotes { step_id } | BlockReason::UserOnlyDependency { step_id, .. } => {
+            Pointer::WorkflowStep { step_id: step_id.clone() }
+        }
+        BlockReason::EvaluationError => Pointer::WorkflowStep { step_id: step_id.clone() },
+        BlockReason::InvariantViolation | BlockReason::StorageCorruptionDetected => Pointer::Session,
+    }
+}
+
+/// What is wrong, and what to do. Contracts bring better words of their own.
+fn words(reason: &BlockReason) -> (String, String) {
+    let (message, fix) = match reason {
+        BlockReason::InvalidRequiredOutput { contract_ref } => (
+            format!("The output does not keep {contract_ref}."),
+            "Correct the output and advance again with the token of this reply.".to_owned(),
+        ),
+        BlockReason::MissingRequiredOutput { contract_ref } => (
+            format!("The step asks for an artifact of {contract_ref}, and none was sent."),
+            "Add the artifact to output.artifacts and advance again with the token of this reply.".to_owned(),
+        ),
+        BlockReason::AssessmentFollowupRequired { assessment_id, dimension_id, level, guidance } => (
+            format!("Assessment {assessment_id} says {dimension_id} is {level}."),
+            format!("{guidance} Then assess again and advance with the token of this reply."),
+        ),
+        BlockReason::MissingContextKey { key } => (
+            format!("The context key {key} is missing, or not of the form that the next step needs."),
+            format!("Send it with `context: {{\"{key}\": …}}` when you advance again with the token of this reply."),
+        ),
+        BlockReason::ContextBudgetExceeded => (
+            "The context is too large.".to_owned(),
+            "Remove documents from the context; pass references.".to_owned(),
+        ),
+        BlockReason::MissingNotes { step_id } => (
+            format!("Step {step_id} asks for notes, and none were sent."),
+            "Add output.notesMarkdown (what you did, what you produced, what is open) and advance again with the token \
+             of this reply."
+                .to_owned(),
+        ),
+        BlockReason::LoopLimitReached { loop_id, iteration, max_iterations } => (
+            format!(
+                "Loop {loop_id} has gone round {} of at most {max_iterations} times and may not go on.",
+                iteration + 1
+            ),
+            "Advance again with the token of this reply and the decision \"stop\"; say in the notes what is left open."
+                .to_owned(),
+        ),
+        BlockReason::UserOnlyDependency { .. } => (
+            "Only the user can help here.".to_owned(),
+            "Ask the user for what the step needs. Do not guess.".to_owned(),
+        ),
+        BlockReason::RequiredCapabilityUnknown { capability } => (
+            format!("The workflow requires {}, and nobody has tried it.", capability_name(*capability)),
+            "Try it, and report a wr.capability_observation with provenance probe_step or attempted_use.".to_owned(),
+        ),
+        BlockReason::RequiredCapabilityUnavailable { capability } => (
+            format!("The workflow requires {}, which is not available.", capability_name(*capability)),
+            "Tell the user. Once it is available, rehydrate the node before this one and report it again.".to_owned(),
+        ),
+        BlockReason::EvaluationError => (
+            "A rule of this step cannot be evaluated. Your output is not at fault.".to_owned(),
+            "Tell the user that the workflow has to be mended; `interlock workflow validate` says where.".to_owned(),
+        ),
+        BlockReason::InvariantViolation | BlockReason::StorageCorruptionDetected => (
+            "The engine found a state that should not exist. Your output is not at fault.".to_owned(),
+            "Tell the user to run `interlock session verify`.".to_owned(),
+        ),
+    };
+    (message, fix)
+}
+
+const fn capability_name(capability: Capability) -> &'static str {
+    match capability {
+        Capability::Delegation => "delegation",
+        Capability::WebBrowsing => "web browsing",
+    }
+}

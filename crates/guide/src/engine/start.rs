@@ -1,0 +1,186 @@
+//! A run begins.
+
+use serde_json::{Map, Value};
+
+use super::ledger::Ledger;
+use super::reasons::Reason;
+use super::{Additions, EngineError, NewSnapshot, context};
+use crate::derive::{self, Cause};
+use crate::interpret::{self, Circumstances, OnObstacle};
+use crate::record::{
+    Autonomy, Confidence, ContextSource, EventData, EventIndex, ExecutionSnapshot, GapDetail, GapReason,
+    GapResolution, GapSeverity, NodeKind, ObservationKey, ObservationValue, PreferenceChange,
+    PreferenceSource, Preferences, Scope, SessionId, WorkflowSourceKind,
+};
+use crate::workflow::compiled::CompiledWorkflow;
+
+/// What a start needs to know.
+#[derive(Clone, Debug)]
+pub struct Start<'a> {
+    /// The new session.
+    pub session_id: SessionId,
+    /// The session that this one was delegated from.
+    pub parent_session_id: Option<SessionId>,
+    /// The workflow to pin.
+    pub workflow: &'a CompiledWorkflow,
+    /// Where it came from.
+    pub source_kind: WorkflowSourceKind,
+    /// Which source.
+    pub source_ref: String,
+    /// What the run is for; becomes the context key `goal`.
+    pub goal: String,
+    /// Further inputs.
+    pub context: Map<String, Value>,
+    /// The preferences that the caller asked for; the defaults, without.
+    pub preferences: Option<Preferences>,
+    /// What was seen of the workspace.
+    pub observations: Vec<(ObservationKey, ObservationValue)>,
+    /// When, by the clock. Informational.
+    pub now_ms: u64,
+}
+
+/// Begins a run: session, run, root node, preferences, context, observations.
+///
+/// # Errors
+/// A context that cannot be, or a loop at the very start whose input is missing.
+pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
+    let mut initial = request.context;
+    initial.insert("goal".to_owned(), Value::String(request.goal));
+    context::check(&initial)?;
+    let preferences = request.preferences.unwrap_or_default();
+    let next = interpret::begin(Circumstances {
+        workflow: request.workflow,
+        context: &initial,
+        decision: None,
+        on_obstacle: if preferences.autonomy == Autonomy::FullAutoNeverStop {
+            OnObstacle::PassOver
+        } else {
+            OnObstacle::Stop
+        },
+    })
+    .map_err(|obstacle| EngineError::CannotBegin { reason: obstacle.to_string() })?;
+    let Some(first_step) = next.state.pending().map(|pending| pending.step_id.clone()) else {
+        return Err(EngineError::CannotBegin {
+            reason: "no step of it can run with this context".to_owned(),
+        });
+    };
+
+    let session = request.session_id;
+    let run = derive::run_id(&session, 0);
+    let root = derive::root_node_id(&session, &run);
+    let workflow_hash = request.workflow.hash();
+    let snapshot = NewSnapshot::new(ExecutionSnapshot::new(next.state), None);
+    let in_run = || Scope::Run(run.clone());
+    let at_root = || Scope::Node(run.clone(), root.clone());
+    let cause = Cause::Start(&run);
+
+    let mut ledger = Ledger::new(session, EventIndex::FIRST, request.now_ms);
+    ledger.add(
+        Scope::Session,
+        &[],
+        EventData::SessionCreated { parent_session_id: request.parent_session_id },
+    );
+    ledger.add(
+        in_run(),
+        &[run.as_str()],
+        EventData::RunStarted {
+            workflow_id: request.workflow.workflow_id.clone(),
+            workflow_hash,
+            workflow_source_kind: request.source_kind,
+            workflow_source_ref: request.source_ref,
+        },
+    );
+    ledger.add(
+        at_root(),
+        &[run.as_str(), root.as_str()],
+        EventData::NodeCreated {
+            node_kind: NodeKind::Step,
+            parent_node_id: None,
+            workflow_hash,
+            snapshot_ref: snapshot.snapshot_ref,
+        },
+    );
+    let change_id = derive::preference_change_id(cause);
+    ledger.add(
+        at_root(),
+        &[&change_id],
+        EventData::PreferencesChanged {
+            change_id: change_id.clone(),
+            source: if request.preferences.is_some() {
+                PreferenceSource::User
+            } else {
+                PreferenceSource::System
+            },
+            delta: vec![
+                PreferenceChange::Autonomy(preferences.autonomy),
+                PreferenceChange::RiskPolicy(preferences.risk_policy),
+            ],
+            effective: preferences,
+        },
+    );
+    let context_id = derive::context_id(cause);
+    ledger.add(
+        in_run(),
+        &[context_id.as_str()],
+        EventData::ContextSet {
+            context_id: context_id.clone(),
+            context: initial,
+            source: ContextSource::Initial,
+        },
+    );
+    for (key, value) in request.observations {
+        let digest = canon::digest::Digest::of_bytes(value.text().as_bytes()).to_hex();
+        ledger.add(
+            Scope::Session,
+            &[key.as_str(), &digest],
+            EventData::ObservationRecorded { key, value, confidence: Confidence::High },
+        );
+    }
+    super::advance::add_trace(&mut ledger, &run, &root, cause, next.trace);
+    let mut gaps: Vec<(GapSeverity, GapReason, String)> = Vec::new();
+    for reason in next.passed_over {
+        let (gap_reason, summary) = Reason::of(reason, &first_step).gap();
+        gaps.push((GapSeverity::Critical, gap_reason, summary));
+    }
+    if let Some(summary) = exceeded_recommendation(request.workflow, preferences) {
+        let reason = GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation);
+        gaps.push((GapSeverity::Warning, reason, summary));
+    }
+    for (index, (severity, reason, summary)) in gaps.into_iter().enumerate() {
+        let gap_id = derive::gap_id(cause, index);
+        ledger.add(
+            at_root(),
+            &[gap_id.as_str()],
+            EventData::GapRecorded {
+                gap_id: gap_id.clone(),
+                severity,
+                reason,
+                summary,
+                resolution: GapResolution::Unresolved,
+                evidence_refs: Vec::new(),
+            },
+        );
+    }
+    Ok(Additions {
+        events: ledger.into_events(),
+        snapshots: vec![snapshot],
+        artifacts: Vec::new(),
+        node_id: root.clone(),
+    })
+}
+
+/// What to record when the preferences go beyond what the author recommends. It never stops anybody.
+pub(super) fn exceeded_recommendation(
+    workflow: &CompiledWorkflow,
+    preferences: Preferences,
+) -> Option<String> {
+    let autonomy = workflow.recommended_autonomy.is_some_and(|most| preferences.autonomy > most);
+    let risk = workflow.recommended_risk_policy.is_some_and(|most| preferences.risk_policy > most);
+    let what = match (autonomy, risk) {
+        (false, false) => return None,
+        (true, false) => "autonomy is",
+        (false, true) => "risk policy is",
+        (true, true) => "autonomy and risk policy are",
+    };
+    Some(format!("The {what} beyond what the workflow recommends."))
+}

@@ -1,0 +1,102 @@
+//! A run as a picture: forks, blocks, checkpoints and the preferred tip.
+//!
+//! A run is mostly a chain with a few branches, so the layout is as small as that: a row per
+//! depth, a column per branch, and the way to the preferred tip straight down the first column.
+//! The same run gives the same bytes.
+
+mod layout;
+mod mermaid;
+mod svg;
+
+use std::collections::BTreeMap;
+
+use crate::record::{EdgeCauseKind, NodeId, NodeKind};
+use crate::state::{Node, SessionState};
+
+use super::is_complete;
+
+pub use mermaid::to_mermaid;
+pub use svg::to_svg;
+
+/// How many nodes are drawn. The first ones, so that no node hangs in the air; how many are
+/// missing is said in the picture.
+pub const DRAWN_NODES: usize = 2000;
+
+/// What to call nodes, such as the titles of their steps. A node without a name is called by
+/// the number of its step.
+pub type Labels = BTreeMap<NodeId, String>;
+
+/// How many characters of a name are drawn.
+const LABEL_CHARACTERS: usize = 24;
+
+/// How a node looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Step,
+    Checkpoint,
+    Blocked,
+    Complete,
+}
+
+impl Look {
+    fn of(state: &SessionState, node: &Node) -> Self {
+        match node.kind {
+            NodeKind::Checkpoint => Self::Checkpoint,
+            NodeKind::BlockedAttempt => Self::Blocked,
+            NodeKind::Step if is_complete(state, node) => Self::Complete,
+            NodeKind::Step => Self::Step,
+        }
+    }
+
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Checkpoint => "checkpoint",
+            Self::Blocked => "blocked",
+            Self::Complete => "complete",
+        }
+    }
+}
+
+/// The first line of a node: its name, short enough to draw.
+fn label(node: &Node, look: Look, labels: &Labels) -> String {
+    let Some(name) = labels.get(&node.id) else {
+        return match look {
+            Look::Step => format!("Step {}", node.step_ordinal),
+            Look::Checkpoint => format!("Checkpoint at step {}", node.step_ordinal),
+            Look::Blocked => format!("Step {}, blocked", node.step_ordinal),
+            Look::Complete => "Complete".to_owned(),
+        };
+    };
+    let clean = name.chars().map(|character| if character.is_control() { ' ' } else { character });
+    let mut drawn: String = clean.clone().take(LABEL_CHARACTERS).collect();
+    if clean.count() > LABEL_CHARACTERS {
+        drawn.pop();
+        drawn.push('…');
+    }
+    drawn
+}
+
+/// The second line: what it is, and the end of its id.
+fn caption(node: &Node, look: Look, is_tip: bool) -> String {
+    let id = node.id.as_str();
+    // Ids are ASCII, so any byte is a boundary.
+    let end = &id[id.len().saturating_sub(6)..];
+    let tip = if is_tip { " · tip" } else { "" };
+    format!("{} · {end}{tip}", look.class())
+}
+
+/// Whether a node began another branch.
+fn is_fork(node: &Node) -> bool {
+    node.edge.as_ref().is_some_and(|edge| {
+        matches!(edge.cause.kind, EdgeCauseKind::NonTipAdvance | EdgeCauseKind::IntentionalFork)
+    })
+}
+
+/// What is said about nodes that are not drawn.
+fn omission(omitted: usize) -> Option<String> {
+    (omitted > 0).then(|| format!("{omitted} later nodes are not drawn; the picture ends at {DRAWN_NODES}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! A run as Mermaid text, for documents that draw it themselves.
+
+use std::fmt::Write as _;
+
+use super::layout::Layout;
+use super::{Labels, Look, caption, is_fork, label, omission};
+use crate::record::RunId;
+use crate::state::SessionState;
+
+const CLASSES: [&str; 5] = [
+    "step fill:#e8f0fe,stroke:#3b6fb6,color:#1f2933",
+    "checkpoint fill:#f3f4f6,stroke:#6b7280,color:#1f2933,stroke-dasharray:4 3",
+    "blocked fill:#fdecea,stroke:#c0392b,color:#1f2933",
+    "complete fill:#e6f4ea,stroke:#2e7d32,color:#1f2933",
+    "tip stroke-width:3px",
+];
+
+/// The run as a Mermaid flowchart; nothing for a run that is not there.
+pub fn to_mermaid(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<String> {
+    let run = state.run(run_id)?;
+    let layout = Layout::new(state, run);
+    let mut text = String::from("flowchart TD\n");
+    for (at, place) in layout.places.iter().enumerate() {
+        let look = Look::of(state, place.node);
+        let name = escape(&label(place.node, look, labels));
+        let caption = escape(&caption(place.node, look, place.is_tip));
+        let (open, close) = match look {
+            Look::Step => ("[", "]"),
+            Look::Checkpoint => ("([", "])"),
+            Look::Blocked => ("{{", "}}"),
+            Look::Complete => ("[[", "]]"),
+        };
+        let _ = writeln!(text, "    n{at}{open}\"{name}<br/>{caption}\"{close}:::{}", look.class());
+        if let Some(parent) = place.parent {
+            let arrow = match (look, is_fork(place.node)) {
+                (Look::Checkpoint, _) => "-. checkpoint .->",
+                (Look::Blocked, _) => "-. blocked .->",
+                (_, true) => "-- fork -->",
+                (_, false) if place.preferred => "==>",
+                (_, false) => "-->",
+            };
+            let _ = writeln!(text, "    n{parent} {arrow} n{at}");
+        }
+        if place.is_tip {
+            let _ = writeln!(text, "    class n{at} tip");
+        }
+    }
+    if let Some(note) = omission(layout.omitted) {
+        let _ = writeln!(text, "    note[\"{}\"]", escape(&note));
+    }
+    for class in CLASSES {
+        let _ = writeln!(text, "    classDef {class}");
+    }
+    Some(text)
+}
+
+/// Everything that could end the label or be read as markup, as Mermaid's own entities.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | ' ' | ',' | '.' | '-' | '_' | '·' | '…' => {
+                escaped.push(character);
+            }
+            character if character.is_alphabetic() => escaped.push(character),
+            character => {
+                let _ = write!(escaped, "#{};", u32::from(character));
+            }
+        }
+    }
+    escaped
+}

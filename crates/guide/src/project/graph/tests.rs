@@ -1,0 +1,66 @@
+use super::*;
+use crate::record::RunId;
+use crate::state::testing::Log;
+
+/// A run with everything in it: a block and its retry, a checkpoint, a fork, and an end.
+fn sample() -> (Log, Labels) {
+    let mut log = Log::start("picture");
+    let reproduce = log.advance(0, NodeKind::Step);
+    log.checkpoint(reproduce);
+    let blocked = log.advance(reproduce, NodeKind::BlockedAttempt);
+    let mended = log.advance(blocked, NodeKind::Step);
+    let fork = log.advance(reproduce, NodeKind::Step);
+    log.advance(fork, NodeKind::BlockedAttempt);
+    log.complete(mended);
+    let labels = [(0, "Say what is wrong"), (reproduce, "Reproduce <it> & \"quote\" it, at length")];
+    let labels = labels.into_iter().map(|(at, text)| (log.nodes[at].clone(), text.to_owned())).collect();
+    (log, labels)
+}
+
+#[test]
+fn pictures_are_the_golden_ones_byte_for_byte() {
+    let (log, labels) = sample();
+    let state = log.state();
+    let mermaid = to_mermaid(&state, &log.run, &labels).unwrap();
+    let svg = to_svg(&state, &log.run, &labels).unwrap();
+    assert!(mermaid == include_str!("golden/run.mmd"), "golden/run.mmd should be:\n{mermaid}");
+    assert!(svg == include_str!("golden/run.svg"), "golden/run.svg should be:\n{svg}");
+}
+
+#[test]
+fn a_run_that_is_not_there_has_no_picture() {
+    let log = Log::start("none");
+    let state = log.state();
+    let stranger = RunId::derived(&["stranger"]);
+    assert_eq!(to_svg(&state, &stranger, &Labels::new()), None);
+    assert_eq!(to_mermaid(&state, &stranger, &Labels::new()), None);
+}
+
+#[test]
+fn a_long_run_is_drawn_up_to_the_bound_and_says_so() {
+    let mut log = Log::start("long");
+    for at in 0..DRAWN_NODES + 4 {
+        log.advance(at, NodeKind::Step);
+    }
+    let state = log.state();
+    for picture in [to_svg(&state, &log.run, &Labels::new()), to_mermaid(&state, &log.run, &Labels::new())] {
+        let picture = picture.unwrap();
+        assert!(picture.contains("5 later nodes are not drawn"), "{}", &picture[picture.len() - 900..]);
+        assert!(picture.contains("Step 2000<") && !picture.contains("Step 2001<"));
+    }
+}
+
+#[test]
+fn no_label_leaves_its_place() {
+    let log = Log::start("hostile");
+    let state = log.state();
+    for label in ["\"]; click n0 href", "</text><script>", "a\nb\u{0}", "#quot;", "`x`", "]]>", "😀"] {
+        let labels = Labels::from([(log.nodes[0].clone(), label.to_owned())]);
+        let mermaid = to_mermaid(&state, &log.run, &labels).unwrap();
+        assert_eq!(mermaid.lines().count(), 8, "{label:?}\n{mermaid}");
+        assert_eq!(mermaid.matches('"').count(), 2, "{label:?}\n{mermaid}");
+        let svg = to_svg(&state, &log.run, &labels).unwrap();
+        assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count(), "{label:?}");
+        assert!(!svg.contains("<script") && !svg.contains('\0'), "{label:?}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Where a run stands, and what is current on its nodes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::preferred_tip;
+use crate::record::{Autonomy, GapReason, GapSeverity, NodeKind, OutputChannel};
+use crate::state::{Gap, Node, Output, Run, SessionState};
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// A step is pending.
+    InProgress,
+    /// A step is pending, and the last attempt at it was blocked.
+    Blocked,
+    /// Everything is done.
+    Complete,
+    /// Everything is done, and something critical is missing.
+    CompleteWithGaps,
+}
+
+impl RunStatus {
+    /// Every status.
+    pub const ALL: &'static [Self] =
+        &[Self::InProgress, Self::Blocked, Self::Complete, Self::CompleteWithGaps];
+
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Blocked => "blocked",
+            Self::Complete => "complete",
+            Self::CompleteWithGaps => "complete_with_gaps",
+        }
+    }
+
+    /// Whether nothing is left to do.
+    pub const fn is_complete(self) -> bool {
+        match self {
+            Self::Complete | Self::CompleteWithGaps => true,
+            Self::InProgress | Self::Blocked => false,
+        }
+    }
+}
+
+/// Where a run stands, by its preferred tip and its recorded completions.
+pub fn run_status(state: &SessionState, run: &Run) -> RunStatus {
+    match preferred_tip(state, run) {
+        Some(tip) => run_status_when(state, run, tip, is_complete(state, tip)),
+        None => RunStatus::InProgress,
+    }
+}
+
+/// Where a run stands at a tip, for whoever has its snapshot at hand and so knows by itself
+/// whether the state is complete.
+pub fn run_status_when(state: &SessionState, run: &Run, tip: &Node, is_complete: bool) -> RunStatus {
+    if is_complete {
+        return if run.open_critical_gaps > 0 { RunStatus::CompleteWithGaps } else { RunStatus::Complete };
+    }
+    // A checkpoint is a bookmark at its parent's state: blocked there is blocked here.
+    let bookmarked = state.bookmarked(tip);
+    let is_blocking = |gap: &Gap| {
+        gap.is_open()
+            && gap.severity == GapSeverity::Critical
+            && match gap.reason {
+                GapReason::UserOnlyDependency(_)
+                | GapReason::ContractViolation(_)
+                | GapReason::CapabilityMissing(_) => true,
+                GapReason::Unexpected(_) => false,
+            }
+    };
+    // A run that never stops discloses gaps and goes on. A blocked attempt is a fact all the
+    // same: preferences say what the next attempt does, not what became of the last.
+    let by_gap = tip.preferences.autonomy != Autonomy::FullAutoNeverStop
+        && state
+            .lineage(tip)
+            .take_while(|node| node.depth >= bookmarked.depth)
+            .any(|node| state.gaps_of(node).any(is_blocking));
+    if bookmarked.kind == NodeKind::BlockedAttempt || by_gap {
+        RunStatus::Blocked
+    } else {
+        RunStatus::InProgress
+    }
+}
+
+/// Whether the run was completed at this node, or at the node that it is a checkpoint of.
+pub fn is_complete(state: &SessionState, node: &Node) -> bool {
+    let bookmarked = state.bookmarked(node);
+    state
+        .lineage(node)
+        .take_while(|node| node.depth >= bookmarked.depth)
+        .any(|node| state.completion_at(node).is_some())
+}
+
+/// The current output of a node in a channel: the last one that none supersedes.
+pub fn current_output<'s>(
+    state: &'s SessionState,
+    node: &'s Node,
+    channel: OutputChannel,
+) -> Option<&'s Output> {
+    current_outputs(state, node, channel).next_back()
+}
+
+/// Every output of a node in a channel that none supersedes, oldest first. One attempt may leave
+/// several artifacts, and they stand side by side.
+pub fn current_outputs<'s>(
+    state: &'s SessionState,
+    node: &'s Node,
+    channel: OutputChannel,
+) -> impl DoubleEndedIterator<Item = &'s Output> {
+    state.outputs_of(node, channel).filter(|output| output.superseded_by.is_none())
+}
+
+/// The open gaps of a run, oldest first.
+pub fn open_gaps<'s>(state: &'s SessionState, run: &'s Run) -> impl DoubleEndedIterator<Item = &'s Gap> {
+    state.gaps_of_run(run).filter(|gap| gap.is_open())
+}

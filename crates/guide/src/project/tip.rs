@@ -1,0 +1,98 @@
+//! The preferred tip: which branch of a run somebody who does not say otherwise means.
+//!
+//! The rule: of the nodes without children, the one whose history was touched last; then the one
+//! made last; then the smaller id.
+//!
+//! The rule read literally costs O(n). It need not: the last activity of a run happened at one
+//! node, every leaf below that node shares it, and no other leaf has it. So the preferred tip is
+//! the newest node below the last activity. (The newest node of a subtree is always a leaf,
+//! because a child would be newer.) That is nearly always the newest node of the whole run, which
+//! takes O(log n) to confirm.
+
+use crate::record::EventIndex;
+use crate::state::{Node, Run, SessionState};
+
+/// A node without children.
+#[derive(Clone, Copy, Debug)]
+pub struct Tip<'s> {
+    /// The node.
+    pub node: &'s Node,
+    /// The last activity on the way from the root to it.
+    pub last_activity_index: EventIndex,
+}
+
+/// The preferred tip of a run; nothing before its root is made. O(log n), or O(n) when the last
+/// activity was on an older branch.
+pub fn preferred_tip<'s>(state: &'s SessionState, run: &'s Run) -> Option<&'s Node> {
+    let touched = state.node_at(run.last_touched?);
+    preferred_newest_below(state, run, touched)
+}
+
+/// The preferred tip among the nodes below `node`, itself included.
+///
+/// That is the run's, wherever `node` is above it; otherwise the leaf below that was touched last.
+pub fn preferred_leaf_below<'s>(state: &'s SessionState, run: &'s Run, node: &'s Node) -> &'s Node {
+    match preferred_tip(state, run) {
+        Some(tip) if state.is_ancestor_or_self(node, tip) => tip,
+        _ => {
+            let mut leaves = leaves(state, run, Some(node));
+            leaves.sort_by(prefer);
+            leaves.first().map_or(node, |tip| tip.node)
+        }
+    }
+}
+
+/// Every node without children, the preferred one first. O(n), and O(t log t) in the tips.
+pub fn tips<'s>(state: &'s SessionState, run: &'s Run) -> Vec<Tip<'s>> {
+    let mut leaves = leaves(state, run, None);
+    leaves.sort_by(prefer);
+    leaves
+}
+
+/// The newest node at or below `node`, which is a leaf.
+fn preferred_newest_below<'s>(state: &'s SessionState, run: &'s Run, node: &'s Node) -> Option<&'s Node> {
+    let newest = state.node_at(*run.nodes.last()?);
+    if state.is_ancestor_or_self(node, newest) {
+        return Some(newest);
+    }
+    let mut inside = vec![false; state.node_count()];
+    inside[node.ordinal.get()] = true;
+    let mut last = node;
+    for candidate in state.nodes_of(run).skip_while(|candidate| candidate.ordinal <= node.ordinal) {
+        if candidate.parent_ordinal.is_some_and(|parent| inside[parent.get()]) {
+            inside[candidate.ordinal.get()] = true;
+            last = candidate;
+        }
+    }
+    Some(last)
+}
+
+/// The leaves of a run, or below a node, with the last activity on the way to each.
+fn leaves<'s>(state: &'s SessionState, run: &'s Run, below: Option<&'s Node>) -> Vec<Tip<'s>> {
+    // Parents are made before their children, so one pass in that order is enough.
+    let mut activity: Vec<Option<EventIndex>> = vec![None; state.node_count()];
+    let mut leaves = Vec::new();
+    for node in state.nodes_of(run) {
+        let above = node.parent_ordinal.and_then(|parent| activity[parent.get()]);
+        let starts = match below {
+            Some(below) => node.ordinal == below.ordinal,
+            None => node.parent_ordinal.is_none(),
+        };
+        if !starts && above.is_none() {
+            continue;
+        }
+        let last_activity_index =
+            above.map_or(node.last_activity_index, |above| above.max(node.last_activity_index));
+        activity[node.ordinal.get()] = Some(last_activity_index);
+        if node.is_leaf() {
+            leaves.push(Tip { node, last_activity_index });
+        }
+    }
+    leaves
+}
+
+fn prefer(left: &Tip<'_>, right: &Tip<'_>) -> std::cmp::Ordering {
+    (right.last_activity_index, right.node.created_index)
+        .cmp(&(left.last_activity_index, left.node.created_index))
+        .then_with(|| left.node.id.cmp(&right.node.id))
+}

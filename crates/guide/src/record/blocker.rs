@@ -1,0 +1,158 @@
+//! Why an advance is blocked, as data.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Capability, DelimiterSafe, StepName};
+
+/// The kinds of blocker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum BlockerCode {
+    /// An assessment asks for more work.
+    AssessmentFollowupRequired,
+    /// The context is too large.
+    ContextBudgetExceeded,
+    /// An output does not keep its contract.
+    InvalidRequiredOutput,
+    /// Something that must hold does not.
+    InvariantViolation,
+    /// A loop may not go round once more.
+    LoopLimitReached,
+    /// The context lacks a key.
+    MissingContextKey,
+    /// The step asks for notes.
+    MissingRequiredNotes,
+    /// The step asks for an output.
+    MissingRequiredOutput,
+    /// A required capability is missing.
+    RequiredCapabilityUnavailable,
+    /// Nobody knows whether a required capability is there.
+    RequiredCapabilityUnknown,
+    /// The store is damaged.
+    StorageCorruptionDetected,
+    /// Only the user can help.
+    UserOnlyDependency,
+}
+
+/// What a blocker is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Pointer {
+    /// A dimension of an assessment.
+    #[expect(missing_docs, reason = "the names say it")]
+    AssessmentDimension { assessment_id: String, dimension_id: String },
+    /// A capability.
+    #[expect(missing_docs, reason = "the names say it")]
+    Capability { capability: Capability },
+    /// The size of the context.
+    ContextBudget,
+    /// A key of the context.
+    #[expect(missing_docs, reason = "the names say it")]
+    ContextKey { key: DelimiterSafe },
+    /// A loop at its limit.
+    #[expect(missing_docs, reason = "the names say it")]
+    Loop { loop_id: DelimiterSafe, iteration: u32, max_iterations: u32 },
+    /// A contract.
+    #[expect(missing_docs, reason = "the names say it")]
+    OutputContract { contract_ref: String },
+    /// The session as a whole.
+    Session,
+    /// A step.
+    #[expect(missing_docs, reason = "the names say it")]
+    WorkflowStep { step_id: StepName },
+}
+
+/// One reason why an advance is blocked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Blocker {
+    /// The kind of reason.
+    pub code: BlockerCode,
+    /// What it is about.
+    pub pointer: Pointer,
+    /// What is wrong, within its budget.
+    pub message: String,
+    /// What to do, within its budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggested_fix: Option<String>,
+}
+
+/// Everything that blocks an advance: at least one, at most ten, in order of code and pointer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "RawReport", into = "RawReport")]
+#[schemars(with = "RawReport")]
+pub struct BlockerReport(Vec<Blocker>);
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RawReport {
+    #[schemars(length(min = 1, max = 10))]
+    blockers: Vec<Blocker>,
+}
+
+/// Why a list of blockers is no report.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// None, or too many.
+    #[error("a report has 1 to {} blockers, not {measured}", super::budgets::BLOCKERS)]
+    Count {
+        /// How many there are.
+        measured: usize,
+    },
+    /// A text over its budget. Nothing is cut silently: whoever wrote it has to mend it.
+    #[error("the {field} of a blocker has {measured} bytes, and at most {maximum} are allowed")]
+    OverBudget {
+        /// Which text.
+        field: &'static str,
+        /// How long it is.
+        measured: usize,
+        /// How long it may be.
+        maximum: usize,
+    },
+}
+
+impl BlockerReport {
+    /// Sorts the blockers, and checks the budgets.
+    ///
+    /// # Errors
+    /// A budget that is exceeded.
+    pub fn new(mut blockers: Vec<Blocker>) -> Result<Self, ReportError> {
+        use super::budgets::{BLOCKER_MESSAGE_BYTES, BLOCKERS, SUGGESTED_FIX_BYTES};
+        if blockers.is_empty() || blockers.len() > BLOCKERS {
+            return Err(ReportError::Count { measured: blockers.len() });
+        }
+        for blocker in &blockers {
+            let fix = blocker.suggested_fix.as_deref().unwrap_or_default();
+            for (field, text, maximum) in [
+                ("message", blocker.message.as_str(), BLOCKER_MESSAGE_BYTES),
+                ("suggestedFix", fix, SUGGESTED_FIX_BYTES),
+            ] {
+                if text.len() > maximum {
+                    return Err(ReportError::OverBudget { field, measured: text.len(), maximum });
+                }
+            }
+        }
+        blockers.sort();
+        Ok(Self(blockers))
+    }
+
+    /// The blockers, sorted.
+    pub fn blockers(&self) -> &[Blocker] {
+        &self.0
+    }
+}
+
+impl TryFrom<RawReport> for BlockerReport {
+    type Error = ReportError;
+
+    fn try_from(raw: RawReport) -> Result<Self, ReportError> {
+        Self::new(raw.blockers)
+    }
+}
+
+impl From<BlockerReport> for RawReport {
+    fn from(report: BlockerReport) -> Self {
+        Self { blockers: report.0 }
+    }
+}

@@ -1,0 +1,65 @@
+//! How large things may get. All are UTF-8 bytes unless a name says otherwise.
+
+/// Notes of one step. A recap is read by people and models; more belongs into an artifact.
+pub const NOTES_BYTES: usize = 4096;
+
+/// Blockers of one report. More than ten things to fix at once are not read.
+pub const BLOCKERS: usize = 10;
+/// The message of a blocker.
+pub const BLOCKER_MESSAGE_BYTES: usize = 512;
+/// The suggested fix of a blocker, with room for a pasteable example.
+pub const SUGGESTED_FIX_BYTES: usize = 1024;
+
+/// Entries of one decision trace.
+pub const TRACE_ENTRIES: usize = 25;
+/// The summary of a trace entry.
+pub const TRACE_SUMMARY_BYTES: usize = 512;
+/// References of a trace entry.
+pub const TRACE_REFS: usize = 10;
+/// The canonical bytes of one decision trace.
+pub const TRACE_BYTES: usize = 8192;
+
+/// The summary of a gap or a divergence.
+pub const SUMMARY_BYTES: usize = 512;
+
+/// A dedupe key, in characters: long enough for four ids.
+pub const DEDUPE_KEY_CHARACTERS: usize = 256;
+
+/// A short string that was observed, such as the name of a branch, in characters.
+pub const SHORT_STRING_CHARACTERS: usize = 80;
+/// A path that was observed, in characters.
+pub const PATH_CHARACTERS: usize = 512;
+
+/// The context of a run, as canonical JSON. It carries inputs, not documents.
+pub const CONTEXT_BYTES: usize = 262_144;
+/// How deep a context may nest.
+pub const CONTEXT_DEPTH: usize = 64;
+
+/// An artifact up to this size, as canonical JSON, is kept in its event; a larger one in the artifact store.
+pub const INLINE_ARTIFACT_BYTES: usize = 2048;
+/// The largest artifact, as canonical JSON.
+pub const ARTIFACT_BYTES: usize = 1_048_576;
+/// Artifacts of one call.
+pub const ARTIFACTS: usize = 32;
+
+/// Issues or suggestions of one validation.
+pub const VALIDATION_ITEMS: usize = 64;
+/// One issue of a validation.
+pub const VALIDATION_ISSUE_BYTES: usize = 512;
+/// One suggestion of a validation.
+pub const VALIDATION_SUGGESTION_BYTES: usize = 1024;
+
+/// Events of one append. A plan holds the events of one call, which are a few dozen at most.
+pub const PLAN_EVENTS: usize = 512;
+/// The bytes of one segment.
+pub const PLAN_BYTES: usize = 4 * 1_048_576;
+
+/// How many blocked attempts may follow one another before the caller has to look for another way.
+pub const BLOCKED_ATTEMPTS: u32 = 10;
+
+/// The recovery section of a rehydrated prompt.
+pub const RECOVERY_BYTES: usize = 24_576;
+/// The preview of a resume candidate.
+pub const SNIPPET_BYTES: usize = 2048;
+/// How many resume candidates are offered.
+pub const RESUME_CANDIDATES: usize = 5;

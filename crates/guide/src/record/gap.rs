@@ -1,0 +1,101 @@
+//! What a run went on without, disclosed for good.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{EventId, GapId, OutputId};
+
+/// How bad a gap is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GapSeverity {
+    /// Worth knowing.
+    Info,
+    /// Worth mending.
+    Warning,
+    /// The result cannot be trusted without it.
+    Critical,
+}
+
+/// What only the user can provide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UserOnlyDependency {
+    /// A secret.
+    NeedsUserSecretOrToken,
+    /// Access to an account.
+    NeedsUserAccountAccess,
+    /// A file or other artifact.
+    NeedsUserArtifact,
+    /// A choice that nobody may assume.
+    NeedsUserChoice,
+    /// A yes.
+    NeedsUserApproval,
+    /// Something done on the user's machine.
+    NeedsUserEnvironmentAction,
+}
+
+/// Why there is a gap: a category, and its closed detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "category", content = "detail", rename_all = "snake_case")]
+pub enum GapReason {
+    /// Only the user could have helped.
+    UserOnlyDependency(UserOnlyDependency),
+    /// An output was missing or wrong.
+    ContractViolation(GapDetail),
+    /// An ability was missing.
+    CapabilityMissing(GapDetail),
+    /// Something that should not happen.
+    Unexpected(GapDetail),
+}
+
+/// The details of the categories other than user-only dependencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GapDetail {
+    /// Of contracts.
+    MissingRequiredOutput,
+    /// Of contracts.
+    InvalidRequiredOutput,
+    /// Of contracts.
+    MissingRequiredNotes,
+    /// Of contracts.
+    AssessmentFollowupRequired,
+    /// Of capabilities.
+    RequiredCapabilityUnavailable,
+    /// Of capabilities.
+    RequiredCapabilityUnknown,
+    /// Of the unexpected; also loop limits and missing context.
+    InvariantViolation,
+    /// Of the unexpected.
+    StorageCorruptionDetected,
+    /// Of the unexpected: a rule that could not be evaluated.
+    EvaluationError,
+    /// Of the unexpected: preferences go beyond what the workflow recommends.
+    PreferencesExceedRecommendation,
+}
+
+/// Whether a gap closes an earlier one. Gaps themselves never change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum GapResolution {
+    /// It is open.
+    Unresolved,
+    /// It closes another.
+    Resolves {
+        /// Which one.
+        resolves_gap_id: GapId,
+    },
+}
+
+/// What a gap is based on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum EvidenceRef {
+    /// An event.
+    #[expect(missing_docs, reason = "the name says it")]
+    Event { event_id: EventId },
+    /// An output.
+    #[expect(missing_docs, reason = "the name says it")]
+    Output { output_id: OutputId },
+}

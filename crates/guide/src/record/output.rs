@@ -1,0 +1,45 @@
+//! What a step leaves behind.
+
+use canon::digest::Digest;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What an output is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputChannel {
+    /// What happened, for people and for later steps.
+    Recap,
+    /// A structured result.
+    Artifact,
+}
+
+/// The content of an output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "payloadKind", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum OutputPayload {
+    /// Markdown, cut to its budget with the truncation marker.
+    Notes {
+        /// The text.
+        notes_markdown: String,
+    },
+    /// A structured result, by its digest.
+    ArtifactRef(ArtifactRef),
+}
+
+/// An artifact: its identity, and its content where that is small.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ArtifactRef {
+    /// The digest of the artifact's canonical JSON.
+    #[schemars(with = "String")]
+    pub sha256: Digest,
+    /// Always `application/json` so far.
+    pub content_type: String,
+    /// How long its canonical JSON is.
+    pub byte_length: u64,
+    /// The artifact itself, unless it is in the artifact store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Value>,
+}

@@ -1,0 +1,341 @@
+//! The state to go on from: as little as is needed, typed, and without any projection.
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use canon::digest::Digest;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::{AttemptId, BlockerReport, Capability, DecodeError, DelimiterSafe, StepName, UserOnlyDependency};
+
+/// The version of the snapshot format, of the file and of its payload.
+pub const SNAPSHOT_VERSION: u8 = 1;
+
+/// The identity of a snapshot: the digest of its canonical JSON, however it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct SnapshotRef(#[schemars(with = "String")] pub Digest);
+
+impl fmt::Display for SnapshotRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A snapshot, as it is exported: whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecutionSnapshot {
+    /// The version of the file.
+    pub v: u8,
+    /// Always `execution_snapshot`.
+    pub kind: SnapshotKind,
+    /// The state.
+    pub engine_payload: EnginePayload,
+}
+
+/// The kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotKind {
+    /// The only kind.
+    ExecutionSnapshot,
+}
+
+/// The state, with a version of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnginePayload {
+    /// The version of the state.
+    pub v: u8,
+    /// The state.
+    pub engine_state: EngineState,
+}
+
+/// Where a run is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EngineState {
+    /// Nothing has been chosen yet.
+    Init,
+    /// A step is pending.
+    Running(Running),
+    /// A step is pending, and the last attempt at it was blocked.
+    Blocked(Blocked),
+    /// Everything is done.
+    Complete,
+}
+
+/// A run under way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Running {
+    /// The step instances that are done.
+    pub completed: CompletedSteps,
+    /// The loops that the run is in, outermost first.
+    pub loop_stack: Vec<LoopFrame>,
+    /// What is to be done now.
+    pub pending: Pending,
+}
+
+/// A run whose last attempt was blocked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Blocked {
+    /// The step instances that are done.
+    pub completed: CompletedSteps,
+    /// The loops that the run is in, outermost first.
+    pub loop_stack: Vec<LoopFrame>,
+    /// What is to be done now.
+    pub pending: Pending,
+    /// What blocked it.
+    pub blocked: Block,
+}
+
+/// The set of completed step instances, sorted by key in byte order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename = "set")]
+pub struct CompletedSteps {
+    /// The keys.
+    pub values: BTreeSet<StepInstanceKey>,
+}
+
+/// Whether a step is pending.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Pending {
+    /// None is.
+    #[default]
+    None,
+    /// This one is.
+    Some {
+        /// Which one.
+        step: PendingStep,
+    },
+}
+
+/// A pending step instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PendingStep {
+    /// The step.
+    pub step_id: StepName,
+    /// The loops around it, outermost first; equal to the loop stack.
+    pub loop_path: Vec<LoopPathEntry>,
+}
+
+/// One loop around a step instance.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LoopPathEntry {
+    /// The loop.
+    pub loop_id: DelimiterSafe,
+    /// Which time round, from 0.
+    pub iteration: u32,
+}
+
+/// One loop that the run is in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LoopFrame {
+    /// The loop.
+    pub loop_id: DelimiterSafe,
+    /// Which time round, from 0.
+    pub iteration: u32,
+    /// Which item of the body, from 0.
+    pub body_index: u32,
+}
+
+/// What blocked an attempt, and whether another can help.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Block {
+    /// Another attempt with better output can help.
+    RetryableBlock {
+        /// The first reason.
+        reason: BlockReason,
+        /// The identity of the next attempt.
+        retry_attempt_id: AttemptId,
+        /// The check that failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        validation_ref: Option<String>,
+        /// All reasons.
+        blockers: BlockerReport,
+    },
+    /// No attempt can help.
+    TerminalBlock {
+        /// The first reason.
+        reason: BlockReason,
+        /// The check that failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        validation_ref: Option<String>,
+        /// All reasons.
+        blockers: BlockerReport,
+    },
+}
+
+/// Why an attempt was blocked: the one model behind blockers and gaps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum BlockReason {
+    /// Retryable.
+    InvalidRequiredOutput { contract_ref: String },
+    /// Retryable.
+    MissingRequiredOutput { contract_ref: String },
+    /// Retryable.
+    AssessmentFollowupRequired {
+        assessment_id: String,
+        dimension_id: String,
+        level: String,
+        guidance: String,
+    },
+    /// Retryable.
+    MissingContextKey { key: DelimiterSafe },
+    /// Retryable.
+    ContextBudgetExceeded,
+    /// Retryable.
+    MissingNotes { step_id: StepName },
+    /// Retryable: the way on is to stop the loop.
+    LoopLimitReached { loop_id: DelimiterSafe, iteration: u32, max_iterations: u32 },
+    /// Terminal.
+    UserOnlyDependency { detail: UserOnlyDependency, step_id: StepName },
+    /// Terminal.
+    RequiredCapabilityUnknown { capability: Capability },
+    /// Terminal.
+    RequiredCapabilityUnavailable { capability: Capability },
+    /// Terminal.
+    InvariantViolation,
+    /// Terminal.
+    StorageCorruptionDetected,
+    /// Terminal: the author's rule cannot be evaluated.
+    EvaluationError,
+}
+
+/// The key of a step instance: `stepId`, or `loopId@iteration/…::stepId` within loops.
+///
+/// Shared, because every snapshot of a run holds all keys of the one before it: a step more must
+/// not cost a copy of every key so far.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(transparent)]
+pub struct StepInstanceKey(#[schemars(with = "String")] Arc<str>);
+
+impl StepInstanceKey {
+    /// The key of a step within these loops.
+    pub fn new(step_id: &str, loop_path: &[LoopPathEntry]) -> Self {
+        if loop_path.is_empty() {
+            return Self(step_id.into());
+        }
+        let path: Vec<String> =
+            loop_path.iter().map(|entry| format!("{}@{}", entry.loop_id, entry.iteration)).collect();
+        Self(format!("{}::{step_id}", path.join("/")).into())
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for StepInstanceKey {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for StepInstanceKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for StepInstanceKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(String::deserialize(deserializer)?.into()))
+    }
+}
+
+impl ExecutionSnapshot {
+    /// A snapshot of `state`.
+    pub const fn new(state: EngineState) -> Self {
+        Self {
+            v: SNAPSHOT_VERSION,
+            kind: SnapshotKind::ExecutionSnapshot,
+            engine_payload: EnginePayload { v: SNAPSHOT_VERSION, engine_state: state },
+        }
+    }
+
+    /// The state.
+    pub const fn state(&self) -> &EngineState {
+        &self.engine_payload.engine_state
+    }
+
+    /// Its identity.
+    pub fn snapshot_ref(&self) -> SnapshotRef {
+        SnapshotRef(Digest::of_canonical(self).expect("a snapshot has small numbers and bounded depth"))
+    }
+
+    /// Reads a whole snapshot.
+    ///
+    /// # Errors
+    /// Anything but a snapshot of a known version whose state is possible.
+    pub fn from_value(value: Value) -> Result<Self, DecodeError> {
+        for version in [value.get("v"), value.pointer("/enginePayload/v")] {
+            let version = version.and_then(Value::as_u64).unwrap_or_default();
+            if version != u64::from(SNAPSHOT_VERSION) {
+                return Err(DecodeError::UnknownVersion { version, known: SNAPSHOT_VERSION });
+            }
+        }
+        let snapshot: Self = serde_json::from_value(value).map_err(|cause| DecodeError::Shape { cause })?;
+        snapshot.state().check()?;
+        Ok(snapshot)
+    }
+}
+
+impl EngineState {
+    /// The pending step, if one is.
+    pub const fn pending(&self) -> Option<&PendingStep> {
+        let pending = match self {
+            Self::Init | Self::Complete => return None,
+            Self::Running(running) => &running.pending,
+            Self::Blocked(blocked) => &blocked.pending,
+        };
+        match pending {
+            Pending::Some { step } => Some(step),
+            Pending::None => None,
+        }
+    }
+
+    /// Whether everything is done.
+    pub const fn is_complete(&self) -> bool {
+        matches!(self, Self::Complete)
+    }
+
+    /// Completed steps and loop stack, for a run under way.
+    pub const fn progress(&self) -> Option<(&CompletedSteps, &Vec<LoopFrame>)> {
+        match self {
+            Self::Init | Self::Complete => None,
+            Self::Running(running) => Some((&running.completed, &running.loop_stack)),
+            Self::Blocked(blocked) => Some((&blocked.completed, &blocked.loop_stack)),
+        }
+    }
+
+    /// Refuses states that cannot be: a pending step that is done, a loop twice on the stack, a
+    /// path that is not the stack's.
+    fn check(&self) -> Result<(), DecodeError> {
+        let rule = |holds: bool, rule| if holds { Ok(()) } else { Err(DecodeError::Rule { rule }) };
+        let Some((completed, stack)) = self.progress() else { return Ok(()) };
+        let loops: BTreeSet<_> = stack.iter().map(|frame| &frame.loop_id).collect();
+        rule(loops.len() == stack.len(), "a loop is on the stack twice")?;
+        let Some(step) = self.pending() else { return Ok(()) };
+        let on_path = step.loop_path.iter().map(|entry| (&entry.loop_id, entry.iteration));
+        let on_stack = stack.iter().map(|frame| (&frame.loop_id, frame.iteration));
+        rule(on_path.eq(on_stack), "the pending step's path is not the loop stack")?;
+        let key = StepInstanceKey::new(step.step_id.as_str(), &step.loop_path);
+        rule(!completed.values.contains(&key), "the pending step is completed already")
+    }
+}

@@ -1,0 +1,103 @@
+//! What somebody needs who comes back, perhaps knowing nothing.
+
+use canon::budget::{self, TRUNCATION_MARKER};
+
+use crate::record::budgets::RECOVERY_BYTES;
+use crate::workflow::compiled::{CompiledWorkflow, Function, FunctionScope, Step};
+
+/// The facts behind a recovery section, most important first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Other branches from here, and where the preferred one led; empty at the tip.
+    pub branches: Option<String>,
+    /// The notes on the way here, newest first, each with the title of its step.
+    pub notes: Vec<(String, String)>,
+    /// The functions that the step cites.
+    pub functions: Vec<String>,
+}
+
+impl Recovery {
+    /// The section, within its budget: the newest notes are kept, and what is left out is counted.
+    pub(super) fn section(&self) -> Option<String> {
+        let mut section = String::from("## Recovery Context");
+        let heading = section.len();
+        if let Some(branches) = &self.branches {
+            push(&mut section, &format!("### Branches\n{branches}"));
+        }
+        for function in &self.functions {
+            push(&mut section, &format!("### Function\n```\n{function}\n```"));
+        }
+        let mut omitted = 0;
+        for (title, notes) in &self.notes {
+            // Once one does not fit, older ones are only counted: a gap in the middle would mislead.
+            if omitted > 0 || !push(&mut section, &format!("### Notes: {title}\n{notes}")) {
+                omitted += 1;
+            }
+        }
+        if omitted > 0 {
+            section.push_str(TRUNCATION_MARKER);
+            section.push_str(&format!(" {omitted} older notes left out"));
+        }
+        (section.len() > heading).then_some(section)
+    }
+}
+
+/// Room for the marker and the count.
+const RESERVE: usize = 64;
+
+/// Adds a part if it fits; a first part that is too long by itself is cut.
+fn push(section: &mut String, part: &str) -> bool {
+    let room = RECOVERY_BYTES - RESERVE;
+    if section.len() + part.len() + 2 <= room {
+        section.push_str("\n\n");
+        section.push_str(part);
+        return true;
+    }
+    if section.lines().count() == 1 {
+        section.push_str("\n\n");
+        section.push_str(&budget::truncate(part, room - section.len()));
+        return true;
+    }
+    false
+}
+
+/// The definitions of the functions that a step cites: its own first, then its loops', then the workflow's.
+pub fn cited_functions(workflow: &CompiledWorkflow, step: &Step, loops: &[&str]) -> Vec<String> {
+    let rank = |function: &Function| match &function.scope {
+        FunctionScope::Step { step_id } => (*step_id == step.step_id).then_some(0),
+        FunctionScope::Loop { loop_id } => loops.contains(&loop_id.as_str()).then_some(1),
+        FunctionScope::Workflow => Some(2),
+    };
+    let mut cited: Vec<(u8, &Function)> = workflow
+        .functions
+        .iter()
+        .filter(|function| {
+            step.function_references.iter().any(|name| name.trim_end_matches("()") == function.name)
+        })
+        .filter_map(|function| Some((rank(function)?, function)))
+        .collect();
+    cited.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.name.cmp(&other.name)));
+    cited
+        .into_iter()
+        .map(|(_, function)| {
+            let parameters: Vec<&str> =
+                function.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+            format!("{}({}) = {}", function.name, parameters.join(", "), function.definition)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_notes_are_kept_and_the_rest_counted() {
+        let notes = (0..20).map(|index| (format!("step {index}"), "x".repeat(4000))).collect();
+        let section = Recovery { notes, ..Recovery::default() }.section().unwrap();
+        assert!(section.len() <= RECOVERY_BYTES);
+        assert!(section.contains("step 0") && section.contains("step 4") && !section.contains("step 19"));
+        assert!(section.ends_with("14 older notes left out"), "{}", &section[section.len() - 60..]);
+        assert_eq!(Recovery::default().section(), None);
+    }
+}

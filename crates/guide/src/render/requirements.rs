@@ -1,0 +1,121 @@
+//! What has to come out of a step.
+
+use serde_json::{Map, Value};
+
+use super::{Occasion, resolve};
+use crate::workflow::compiled::{CompiledWorkflow, Delegation, Step};
+use crate::workflow::{condition, criteria};
+
+/// What the output is checked for: the contract if there is one, else the criteria.
+pub(super) fn output(
+    workflow: &CompiledWorkflow,
+    step: &Step,
+    context: &Map<String, Value>,
+) -> Option<String> {
+    if let Some(contract) = &step.output_contract {
+        let pack = workflow.contract(&contract.contract_ref)?;
+        let need = if contract.required { "This step is blocked without it" } else { "Optional" };
+        let mut lines = vec![
+            "**OUTPUT REQUIREMENTS (System):**".to_owned(),
+            format!("- Put one artifact of kind `{}` into `output.artifacts`. {need}.", pack.artifact_kind),
+        ];
+        lines.extend(pack.guidance.iter().map(|line| format!("- {line}")));
+        lines.push(format!("- Example: `{}`", canon::canonical::string_of(&pack.example)));
+        return Some(lines.join("\n"));
+    }
+    let requirements = criteria::requirements(step.validation_criteria.as_ref()?, context);
+    let lines: Vec<String> = requirements.into_iter().map(|requirement| format!("- {requirement}")).collect();
+    (!lines.is_empty())
+        .then(|| format!("**OUTPUT REQUIREMENTS:** your notes are checked for this.\n{}", lines.join("\n")))
+}
+
+/// The assessments that the step asks for.
+pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step) -> Option<String> {
+    let asked: Vec<_> = workflow
+        .assessments
+        .iter()
+        .filter(|assessment| step.assessment_refs.contains(&assessment.id))
+        .collect();
+    if asked.is_empty() {
+        return None;
+    }
+    let mut lines =
+        vec!["**ASSESSMENT REQUIRED (System):** one artifact of kind `wr.assessment` each.".to_owned()];
+    for assessment in asked {
+        lines.push(format!("- `{}`: {}", assessment.id, assessment.purpose));
+        let mut dimensions = Map::new();
+        for dimension in &assessment.dimensions {
+            let need = if dimension.required { "" } else { " (optional)" };
+            lines.push(format!(
+                "  - `{}`{need}: {} One of: {}.",
+                dimension.id,
+                dimension.purpose,
+                dimension.levels.join(", ")
+            ));
+            if let Some(level) = dimension.levels.first() {
+                dimensions.insert(dimension.id.clone(), Value::String(level.clone()));
+            }
+        }
+        let example = serde_json::json!({
+            "kind": "wr.assessment", "assessmentId": assessment.id, "dimensions": dimensions,
+        });
+        lines.push(format!("  - Example: `{}`", canon::canonical::string_of(&example)));
+    }
+    Some(lines.join("\n"))
+}
+
+/// The notes: explained once and to whoever comes back, one line otherwise.
+pub(super) fn notes(step: &Step, occasion: Occasion<'_>) -> Option<String> {
+    if step.notes_optional || step.output_contract.is_some() {
+        return None;
+    }
+    Some(match occasion {
+        Occasion::Start | Occasion::Return(_) => "**NOTES REQUIRED (System):** send `output.notesMarkdown` with your \
+            advance: what you did and decided, what you produced (paths, numbers), and what is open or risky. 10 to 30 \
+            lines of Markdown about this step only; earlier notes are kept for you and must not be repeated. At most \
+            4096 bytes are kept."
+            .to_owned(),
+        Occasion::Advance => {
+            "**NOTES REQUIRED (System):** `output.notesMarkdown`, about this step only, at most 4096 bytes.".to_owned()
+        }
+    })
+}
+
+/// Work to hand out. The engine does not run it: it says exactly how the caller should.
+pub(super) fn delegations(delegations: &[Delegation], context: &Map<String, Value>) -> Option<String> {
+    let handed_out: Vec<&Delegation> = delegations
+        .iter()
+        .filter(|delegation| {
+            let holds = |when| condition::evaluate(when, context).unwrap_or(false);
+            delegation.run_condition.as_ref().is_none_or(holds)
+        })
+        .collect();
+    if handed_out.is_empty() {
+        return None;
+    }
+    let mut lines = vec![format!(
+        "**DELEGATE (System):** hand out these {} pieces of work to subagents IN PARALLEL, all in one response. Each \
+         subagent calls `start_workflow` itself; do not call it here, and do not advance this step before all of them \
+         have answered.",
+        handed_out.len()
+    )];
+    for (index, delegation) in handed_out.iter().enumerate() {
+        lines.push(format!("{}. Workflow `{}`.", index + 1, delegation.workflow_id));
+        if let Some(goal) = &delegation.goal {
+            lines.push(format!("   Goal: {}", resolve(goal, context)));
+        }
+        let mut inputs: Map<String, Value> = delegation.args.clone().into_iter().collect();
+        for (from, to) in &delegation.context_mapping {
+            if let Some(value) = crate::interpret::value_at(context, from) {
+                inputs.insert(to.clone(), value.clone());
+            }
+        }
+        if !inputs.is_empty() {
+            lines.push(format!("   Context: `{}`", canon::canonical::string_of(&Value::Object(inputs))));
+        }
+        if !delegation.allowed_tools.is_empty() {
+            lines.push(format!("   Tools: {}", delegation.allowed_tools.join(", ")));
+        }
+    }
+    Some(lines.join("\n"))
+}

@@ -1,0 +1,344 @@
+//! What the fold keeps: runs, nodes, and everything attached to them.
+
+use std::collections::BTreeMap;
+
+use crate::record::{
+    AdvanceOutcome, AssessedDimension, AttemptId, Capability, CapabilityStatus, Confidence, DivergenceReason,
+    EdgeCause, EdgeKind, EnforcementGrade, EventId, EventIndex, EvidenceRef, GapId, GapReason, GapResolution,
+    GapSeverity, NodeId, NodeKind, ObservationValue, OutputChannel, OutputId, OutputPayload, Preferences,
+    RunId, SnapshotRef, StepName, TraceId, ValidationResult, WorkflowHash, WorkflowSourceKind,
+};
+
+/// Where something is in one of the fold's lists: small, and quick to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ordinal(u32);
+
+impl Ordinal {
+    pub(crate) fn new(position: usize) -> Self {
+        Self(u32::try_from(position).expect("a session holds far fewer than 2^32 events"))
+    }
+
+    pub(crate) const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One run of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// The workflow.
+    pub workflow_id: String,
+    /// What it is pinned to.
+    pub workflow_hash: WorkflowHash,
+    /// Where the workflow came from.
+    pub workflow_source_kind: WorkflowSourceKind,
+    /// Which source.
+    pub workflow_source_ref: String,
+    /// When it started, as a position.
+    pub started_index: EventIndex,
+    /// When it started, by the clock. Informational.
+    pub started_ms: u64,
+    /// The last event that touched one of its nodes in a way that counts as activity.
+    pub last_activity_index: EventIndex,
+    /// How many nodes have no children.
+    pub leaf_count: u32,
+    /// How many gaps are open.
+    pub open_gaps: u32,
+    /// How many critical gaps are open.
+    pub open_critical_gaps: u32,
+    pub(crate) nodes: Vec<Ordinal>,
+    pub(crate) gaps: Vec<Ordinal>,
+    /// The node of the last activity: the preferred tip is at or below it.
+    pub(crate) last_touched: Option<Ordinal>,
+    pub(crate) context: Option<Context>,
+    pub(crate) completions: BTreeMap<NodeId, EventIndex>,
+}
+
+/// The context of a run, as it was last set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Context {
+    /// By which event.
+    pub index: EventIndex,
+    /// The merged context.
+    pub values: serde_json::Map<String, serde_json::Value>,
+}
+
+/// One node of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// The run.
+    pub run_id: RunId,
+    /// What sort of node.
+    pub kind: NodeKind,
+    /// The node before it; the root has none.
+    pub parent: Option<NodeId>,
+    /// The state to go on from.
+    pub snapshot_ref: SnapshotRef,
+    /// The event that made it.
+    pub created_index: EventIndex,
+    /// The same event, by its id.
+    pub created_event_id: EventId,
+    /// When, by the clock. Informational.
+    pub created_ms: u64,
+    /// How many nodes are above it.
+    pub depth: u32,
+    /// Which step of its path is pending, from 1. A checkpoint or a blocked attempt has its
+    /// parent's, because the same step is still pending.
+    pub step_ordinal: u32,
+    /// How many attempts at the pending step were blocked one after the other. A checkpoint
+    /// has its parent's: a bookmark is no way around the limit.
+    pub blocked_chain: u32,
+    /// The preferences in force. A node begins with its parent's as of its creation, so that a
+    /// change recorded on an old node never rewrites the branches that exist already.
+    pub preferences: Preferences,
+    /// The context that was in force when it was made, by the event that set it.
+    pub context_index: Option<EventIndex>,
+    /// The last event about it, of any kind.
+    pub last_index: EventIndex,
+    /// The last event about it that counts as activity.
+    pub last_activity_index: EventIndex,
+    /// How it came to be, once the edge is recorded.
+    pub edge: Option<Edge>,
+    /// Checks of outputs, in order.
+    pub validations: Vec<Validation>,
+    /// Assessments, in order.
+    pub assessments: Vec<Assessment>,
+    /// What assessments asked for, in order.
+    pub consequences: Vec<Consequence>,
+    /// Where the caller left the path, in order.
+    pub divergences: Vec<Divergence>,
+    /// Where decision traces are, in order.
+    pub traces: Vec<Trace>,
+    pub(crate) ordinal: Ordinal,
+    pub(crate) parent_ordinal: Option<Ordinal>,
+    /// An ancestor further up, so that any ancestor is found in O(log depth).
+    pub(crate) jump: Ordinal,
+    pub(crate) children: Vec<Ordinal>,
+    pub(crate) advances: BTreeMap<AttemptId, RecordedAdvance>,
+    pub(crate) checkpoints: BTreeMap<AttemptId, Ordinal>,
+    pub(crate) acked_children: u32,
+    pub(crate) checkpoint_children: u32,
+    pub(crate) capabilities: BTreeMap<Capability, CapabilityView>,
+    pub(crate) outputs: Vec<Ordinal>,
+    pub(crate) gaps: Vec<Ordinal>,
+}
+
+impl Node {
+    /// How many attempts to advance it have an outcome. The next attempt's id derives from it.
+    pub fn attempts(&self) -> usize {
+        self.advances.len()
+    }
+
+    /// How many checkpoints were made of it. The next checkpoint's identity derives from it.
+    pub const fn checkpoint_count(&self) -> u32 {
+        self.checkpoint_children
+    }
+
+    /// How many edges of this kind leave it.
+    pub const fn child_count(&self, kind: EdgeKind) -> u32 {
+        match kind {
+            EdgeKind::AckedStep => self.acked_children,
+            EdgeKind::Checkpoint => self.checkpoint_children,
+        }
+    }
+
+    /// Whether no node was made from it.
+    pub const fn is_leaf(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    /// The outcomes of its attempts, by attempt.
+    pub fn advances(&self) -> impl Iterator<Item = (&AttemptId, &RecordedAdvance)> {
+        self.advances.iter()
+    }
+}
+
+/// What came of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedAdvance {
+    /// The event.
+    pub index: EventIndex,
+    /// The same event, by its id.
+    pub event_id: EventId,
+    /// The outcome.
+    pub outcome: AdvanceOutcome,
+}
+
+/// How a node came to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// What sort of edge.
+    pub kind: EdgeKind,
+    /// Why.
+    pub cause: EdgeCause,
+    /// The event.
+    pub index: EventIndex,
+}
+
+/// One output, superseded or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Its id.
+    pub id: OutputId,
+    /// The node.
+    pub node_id: NodeId,
+    /// What it is for.
+    pub channel: OutputChannel,
+    /// The content.
+    pub payload: OutputPayload,
+    /// The event.
+    pub index: EventIndex,
+    /// The last output that corrects it.
+    pub superseded_by: Option<OutputId>,
+}
+
+impl Output {
+    /// The notes, without the mark that they were cut; nothing for an artifact.
+    pub fn notes(&self) -> Option<&str> {
+        match &self.payload {
+            OutputPayload::Notes { notes_markdown } => {
+                Some(notes_markdown.strip_suffix(canon::budget::TRUNCATION_MARKER).unwrap_or(notes_markdown))
+            }
+            OutputPayload::ArtifactRef(_) => None,
+        }
+    }
+}
+
+/// One gap record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Its id.
+    pub id: GapId,
+    /// The run.
+    pub run_id: RunId,
+    /// The node.
+    pub node_id: NodeId,
+    /// How bad it is.
+    pub severity: GapSeverity,
+    /// Why there is one.
+    pub reason: GapReason,
+    /// In words.
+    pub summary: String,
+    /// Whether it closes another.
+    pub resolution: GapResolution,
+    /// What it is based on.
+    pub evidence_refs: Vec<EvidenceRef>,
+    /// The event.
+    pub index: EventIndex,
+    /// The first gap record that closes it.
+    pub resolved_by: Option<GapId>,
+}
+
+impl Gap {
+    /// Whether something is still missing: it closes no other gap, and none closes it.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.resolution, GapResolution::Unresolved) && self.resolved_by.is_none()
+    }
+}
+
+/// What was last seen of a workspace, for one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// The value.
+    pub value: ObservationValue,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// The event.
+    pub index: EventIndex,
+}
+
+/// What is known of a capability at a node: its own last observations, or those of the nearest
+/// ancestor that had any when the node was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CapabilityView {
+    /// The last observation, however it was made.
+    pub latest: Option<CapabilityObservation>,
+    /// The last one that was tried rather than claimed. Only this one unlocks what is required.
+    pub strong: Option<CapabilityObservation>,
+}
+
+/// One observation of a capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapabilityObservation {
+    /// Whether it is there.
+    pub status: CapabilityStatus,
+    /// How much that is worth.
+    pub grade: EnforcementGrade,
+    /// The event.
+    pub index: EventIndex,
+}
+
+/// One check of an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validation {
+    /// The check.
+    pub validation_id: String,
+    /// The attempt.
+    pub attempt_id: AttemptId,
+    /// The contract, or the criteria.
+    pub contract_ref: String,
+    /// What came of it.
+    pub result: ValidationResult,
+    /// The event.
+    pub index: EventIndex,
+}
+
+/// One assessment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assessment {
+    /// Which one.
+    pub assessment_id: String,
+    /// The attempt.
+    pub attempt_id: AttemptId,
+    /// The output that holds it.
+    pub artifact_output_id: OutputId,
+    /// The levels.
+    pub dimensions: Vec<AssessedDimension>,
+    /// The event.
+    pub index: EventIndex,
+}
+
+/// What an assessment asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consequence {
+    /// Which assessment.
+    pub assessment_id: String,
+    /// The attempt.
+    pub attempt_id: AttemptId,
+    /// The level that asks.
+    pub trigger: BTreeMap<String, String>,
+    /// What it asks for.
+    pub guidance: String,
+    /// The event.
+    pub index: EventIndex,
+}
+
+/// One departure from the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// Its id.
+    pub divergence_id: String,
+    /// Why.
+    pub reason: DivergenceReason,
+    /// Why, in words.
+    pub summary: String,
+    /// The step it is about.
+    pub related_step_id: Option<StepName>,
+    /// The event.
+    pub index: EventIndex,
+}
+
+/// Where a decision trace is. Its entries stay in the log: nothing is decided from them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Its id.
+    pub trace_id: TraceId,
+    /// How many decisions it holds.
+    pub entries: usize,
+    /// The event.
+    pub index: EventIndex,
+}

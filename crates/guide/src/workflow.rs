@@ -1,0 +1,16 @@
+//! Workflows: what an author writes, and what a run is pinned to.
+//!
+//! * `source`: the authoring format, JSON or YAML, unknown members refused.
+//! * `compile`: deterministic passes from source to [`compiled`].
+//! * `condition`, `criteria`, `contract`: the small languages inside, with their evaluators.
+//! * `registry`: the closed sets that come with the program.
+
+pub mod compile;
+pub mod compiled;
+pub mod condition;
+pub mod contract;
+pub mod criteria;
+pub mod ids;
+pub mod problem;
+pub mod registry;
+pub mod source;

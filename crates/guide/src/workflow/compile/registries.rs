@@ -1,0 +1,57 @@
+//! The closed sets that the compiler looks things up in.
+
+use crate::workflow::{
+    compiled::ContractPack,
+    registry::{self, Feature},
+};
+
+/// Where the compiler finds contracts, features, reference texts and routines.
+///
+/// Each method answers from the program's own registry unless it is written otherwise, which tests do.
+pub trait Registries {
+    /// The contract of a reference.
+    fn contract(&self, contract_ref: &str) -> Option<&ContractPack> {
+        registry::contract(contract_ref)
+    }
+
+    /// Every contract reference.
+    fn contract_refs(&self) -> Vec<String> {
+        registry::contracts().iter().map(|pack| pack.contract_ref.clone()).collect()
+    }
+
+    /// The feature of an id.
+    fn feature(&self, id: &str) -> Option<&Feature> {
+        registry::feature(id)
+    }
+
+    /// Every feature id.
+    fn feature_ids(&self) -> Vec<String> {
+        registry::features().iter().map(|feature| feature.id.to_owned()).collect()
+    }
+
+    /// The text of a `wr.refs.…` id.
+    fn reference_text(&self, id: &str) -> Option<&str> {
+        registry::reference_text(id)
+    }
+
+    /// Every `wr.refs.…` id.
+    fn reference_ids(&self) -> Vec<String> {
+        registry::reference_ids().map(str::to_owned).collect()
+    }
+
+    /// The source of a template, as JSON.
+    fn routine(&self, template_id: &str) -> Option<&str> {
+        registry::routine(template_id)
+    }
+
+    /// Every template id.
+    fn routine_ids(&self) -> Vec<String> {
+        registry::routine_ids().map(str::to_owned).collect()
+    }
+}
+
+/// The program's own registries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Builtin;
+
+impl Registries for Builtin {}

@@ -1,0 +1,150 @@
+//! Steps that follow from a member of another step, and the questions of the metrics profile.
+
+use super::{
+    Pass,
+    draft::{Context, Draft, Node},
+};
+use crate::workflow::{
+    compiled::{Fragment, StepProvenance, StepSource},
+    problem::{ProblemCode as Code, member},
+    source::{Audit, Instruction, MAX_STEPS, MetricsProfile, StandardStep, Synthesis, Verification},
+};
+
+/// Inserts the steps, in every list, behind those that ask for them.
+pub(super) fn insert(context: &mut Context<'_>, nodes: &mut Vec<Node>, profile: Option<MetricsProfile>) {
+    insert_into(context, nodes);
+    if let Some(profile) = profile
+        && let Some(draft) = last_step(nodes)
+    {
+        metrics(context, draft, profile);
+    }
+}
+
+fn insert_into(context: &mut Context<'_>, nodes: &mut Vec<Node>) {
+    let mut result = Vec::with_capacity(nodes.len());
+    for mut node in nodes.drain(..) {
+        let mut following = Vec::new();
+        match &mut node {
+            Node::Loop(looped) => insert_into(context, &mut looped.body),
+            Node::Step(draft) => {
+                if let Some(verification) = draft.step.verification.take() {
+                    following.push(follow(
+                        draft,
+                        "verification",
+                        "Verify",
+                        verification_prompt(&verification),
+                    ));
+                }
+                if let Some(audit) = draft.step.audit.take() {
+                    following.push(follow(draft, "audit", "Audit", audit_prompt(&audit)));
+                }
+                if let Some(synthesis) = draft.synthesis.take() {
+                    following.push(synthesised(draft, &synthesis));
+                }
+            }
+        }
+        result.push(node);
+        for draft in following {
+            context.count += 1;
+            if context.count == MAX_STEPS + 1 {
+                let message =
+                    format!("the workflow has more than {MAX_STEPS} steps with those that verify and audit");
+                context.problem(&draft.path, Code::TooLarge, message, "Split the workflow.");
+            }
+            let origin = draft.provenance.origin_id.clone();
+            context.note(Pass::VirtualSteps, &draft.step.id, origin.as_deref(), "follows from the step");
+            result.push(Node::Step(draft));
+        }
+    }
+    *nodes = result;
+}
+
+/// A step behind another: it runs when that one runs, and needs no notes.
+fn follow(draft: &Draft, suffix: &str, verb: &str, prompt: String) -> Box<Draft> {
+    let id = format!("{}__{suffix}", draft.step.id);
+    let mut step = StandardStep::bare(id, format!("{verb}: {}", draft.step.title), prompt);
+    step.run_condition.clone_from(&draft.step.run_condition);
+    step.notes_optional = Some(true);
+    step.model_tier = draft.step.model_tier;
+    let provenance = StepProvenance {
+        source: StepSource::FeatureInjected,
+        origin_id: Some(draft.step.id.clone()),
+        injections: Vec::new(),
+    };
+    let mut following = Draft::new(member(&draft.path, suffix), step, provenance);
+    following.scopes.clone_from(&draft.scopes);
+    Box::new(following)
+}
+
+fn verification_prompt(verification: &Verification) -> String {
+    let mut parts: Vec<String> = verification.prompt.iter().cloned().collect();
+    if let Some(command) = &verification.command {
+        parts.push(format!(
+            "Run this command, and report its exit status and the lines that matter, as they are:\n\n```\n{command}\n```"
+        ));
+    }
+    if parts.is_empty() {
+        parts.push("Check the result of the previous step against what it was asked for, by looking and not from memory.".to_owned());
+    }
+    parts.push("If anything fails, say what and where. Do not repair it here.".to_owned());
+    parts.join("\n\n")
+}
+
+fn audit_prompt(audit: &Audit) -> String {
+    let mut parts = vec![audit.prompt.clone().unwrap_or_else(|| {
+        "Read the result of the previous step as somebody who did not write it, and look for what is wrong with it.".to_owned()
+    })];
+    if !audit.rubric.is_empty() {
+        let points: Vec<String> = audit.rubric.iter().map(|point| format!("- {point}")).collect();
+        parts.push(format!("Judge each point on its own, with evidence:\n\n{}", points.join("\n")));
+    }
+    parts.join("\n\n")
+}
+
+fn synthesised(draft: &Draft, synthesis: &Synthesis) -> Box<Draft> {
+    let prompt = synthesis.prompt.clone().unwrap_or_else(|| {
+        "Bring the results of the parallel work together. Where they agree, say so once; where they disagree, \
+         decide with evidence and say why; where one is missing, say what that leaves open."
+            .to_owned()
+    });
+    let mut following = follow(draft, "synthesis", "Bring together", prompt);
+    following.step.output_contract.clone_from(&synthesis.output_contract);
+    following
+}
+
+/// The step that comes last when nothing is skipped.
+fn last_step(nodes: &mut [Node]) -> Option<&mut Draft> {
+    match nodes.last_mut()? {
+        Node::Step(draft) => Some(draft),
+        // What a loop's last step says is said every time round, so the questions come before it only
+        // when there is nothing after it to carry them.
+        Node::Loop(looped) => last_step(&mut looped.body),
+    }
+}
+
+fn metrics(context: &mut Context<'_>, draft: &mut Draft, profile: MetricsProfile) {
+    let (name, counts) = match profile {
+        MetricsProfile::None => return,
+        MetricsProfile::Coding => (
+            "coding",
+            "- `metrics_files_changed`, `metrics_lines_added`, `metrics_lines_removed`: numbers, from the version \
+             control and not from memory\n- `metrics_pr_numbers`: the list of all pull requests of this run\n",
+        ),
+        MetricsProfile::Review => {
+            ("review", "- `metrics_pr_numbers`: the list of all pull requests that were reviewed\n")
+        }
+        MetricsProfile::Ticket => ("ticket", "- `metrics_ticket_ids`: the list of all tickets of this run\n"),
+        MetricsProfile::Research => ("research", ""),
+        MetricsProfile::Design => ("design", ""),
+    };
+    let text = format!(
+        "When this step is done, set in `context`:\n\n- `metrics_outcome`: one of `success`, `partial`, `abandoned`, \
+         `error`\n{counts}\nGive lists whole: a value replaces the one before."
+    );
+    let origin = format!("wr.metrics.{name}");
+    draft.inject(&origin, &text);
+    context.note(Pass::VirtualSteps, &draft.step.id, Some(&origin), "asks for the numbers of the run");
+    // A dot keeps the id apart from those that authors can write.
+    draft.step.prompt_fragments.push(Fragment { id: "wr.metrics".to_owned(), when: None, text });
+    debug_assert!(matches!(draft.step.instruction, Instruction::Prompt(_)) || !context.problems.is_empty());
+}

@@ -1,0 +1,270 @@
+//! Whether the artifacts of a call keep the contract of a step, and what to tell the caller if not.
+//!
+//! A contract is checked against the schema that the compiled workflow carries, never against the
+//! registry: a run keeps the rules it was started with. Nothing is fetched, patterns run in linear
+//! time, and a schema that could recurse is not used at all.
+//!
+//! ```
+//! use guide::workflow::{contract, contract::ContractVerdict, registry};
+//! use serde_json::json;
+//!
+//! let pack = registry::contract("wr.contracts.loop_control").unwrap();
+//! let verdict = contract::check(pack, &[json!({"kind": "wr.loop_control", "decision": "perhaps"})]);
+//! let ContractVerdict::Invalid { issues } = verdict else { panic!("perhaps is no decision") };
+//! assert_eq!(issues, ["artifacts[0].decision: has to be one of \"continue\", \"stop\""]);
+//! ```
+
+pub mod assessment;
+mod blockers;
+mod decision;
+mod issues;
+
+use std::collections::BTreeSet;
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+pub use blockers::{BlockerTexts, Problem, blocker_texts, invalid_blocker, missing_blocker};
+pub use decision::{LoopDecision, loop_decision, loop_decision_of};
+
+use self::issues::Issues;
+use super::compiled::ContractPack;
+use crate::record::budgets;
+
+/// How many values a schema may hold. The largest of ours has about a hundred.
+pub const SCHEMA_VALUES: usize = 4096;
+/// How deep a schema may nest.
+pub const SCHEMA_DEPTH: usize = 32;
+/// How large one compiled pattern may get, in bytes.
+const PATTERN_BYTES: usize = 1 << 20;
+/// How much of the `kind` of an artifact is repeated to the caller, in characters.
+const KIND_CHARACTERS: usize = 64;
+
+/// What came of checking artifacts against a contract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContractVerdict {
+    /// An artifact keeps the contract.
+    Satisfied {
+        /// Which one: the last that keeps it.
+        index: usize,
+    },
+    /// No artifact is of the contract's kind.
+    Missing {
+        /// The kinds that were sent, without repetition, in order.
+        submitted_kinds: Vec<String>,
+    },
+    /// There are artifacts of the kind, and none keeps the contract.
+    Invalid {
+        /// Each failing leaf: where it is, and the rule.
+        issues: Vec<String>,
+    },
+    /// The contract itself cannot be checked. Trying again does not help: whoever wrote or imported
+    /// the workflow has to mend it.
+    Unusable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Checks the artifacts of one call against a contract.
+///
+/// Several artifacts may be of the kind; the last one that keeps the contract counts. When none
+/// does, the issues of all of them are reported, within the budgets of a validation.
+pub fn check(pack: &ContractPack, artifacts: &[Value]) -> ContractVerdict {
+    let of_kind =
+        |artifact: &Value| artifact.get("kind").and_then(Value::as_str) == Some(&pack.artifact_kind);
+    if !artifacts.iter().any(of_kind) {
+        return ContractVerdict::Missing { submitted_kinds: submitted_kinds(artifacts) };
+    }
+    let validator = match validator(&pack.schema) {
+        Ok(validator) => validator,
+        Err(reason) => return ContractVerdict::Unusable { reason },
+    };
+    let candidates = || artifacts.iter().enumerate().filter(|(_, artifact)| of_kind(artifact));
+    if let Some((index, _)) = candidates().rfind(|(_, artifact)| validator.is_valid(artifact)) {
+        return ContractVerdict::Satisfied { index };
+    }
+    let mut issues = Issues::default();
+    for (index, artifact) in candidates() {
+        issues.add_schema_errors(index, validator.iter_errors(artifact));
+    }
+    ContractVerdict::Invalid { issues: issues.finish() }
+}
+
+/// The kinds of some artifacts, as a message may repeat them: short, without repetition, in order.
+pub fn submitted_kinds(artifacts: &[Value]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    artifacts
+        .iter()
+        .map(|artifact| match artifact {
+            Value::Object(members) => match members.get("kind") {
+                Some(Value::String(kind)) => issues::clipped(kind, KIND_CHARACTERS),
+                Some(_) => "(a kind that is no string)".to_owned(),
+                None => "(no kind)".to_owned(),
+            },
+            _ => "(not an object)".to_owned(),
+        })
+        .filter(|kind| seen.insert(kind.clone()))
+        .take(budgets::ARTIFACTS)
+        .collect()
+}
+
+/// A validator of a schema that is bounded and refers to nothing.
+fn validator(schema: &Value) -> Result<Validator, String> {
+    bounded(schema)?;
+    jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .offline()
+        .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
+        .build(schema)
+        .map_err(|error| {
+            let path = issues::clipped(error.instance_path().as_str(), 120);
+            format!("the schema of the contract is not valid at {path:?} (rule `{}`)", error.kind().keyword())
+        })
+}
+
+/// Refuses a schema that is too large, too deep, or refers to another schema or to itself.
+///
+/// A reference that leads back to itself would never end, and none of our contracts needs one.
+fn bounded(schema: &Value) -> Result<(), String> {
+    let mut values = 0_usize;
+    let mut open = vec![(schema, 1_usize)];
+    while let Some((value, depth)) = open.pop() {
+        values += 1;
+        if values > SCHEMA_VALUES {
+            return Err(format!("the schema of the contract has more than {SCHEMA_VALUES} values"));
+        }
+        if depth > SCHEMA_DEPTH {
+            return Err(format!("the schema of the contract nests deeper than {SCHEMA_DEPTH} levels"));
+        }
+        match value {
+            Value::Object(members) => {
+                for reference in ["$ref", "$dynamicRef", "$recursiveRef"] {
+                    if members.contains_key(reference) {
+                        return Err(format!(
+                            "the schema of the contract uses `{reference}`, which is not followed"
+                        ));
+                    }
+                }
+                open.extend(members.values().map(|member| (member, depth + 1)));
+            }
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::workflow::registry;
+
+    fn pack(schema: Value) -> ContractPack {
+        ContractPack {
+            contract_ref: "wr.contracts.test".to_owned(),
+            artifact_kind: "wr.test".to_owned(),
+            schema,
+            example: json!({"kind": "wr.test"}),
+            guidance: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_example_keeps_its_contract() {
+        for pack in registry::contracts() {
+            assert_eq!(
+                check(pack, std::slice::from_ref(&pack.example)),
+                ContractVerdict::Satisfied { index: 0 },
+                "{}",
+                pack.contract_ref
+            );
+        }
+    }
+
+    #[test]
+    fn verdicts() {
+        let review = registry::contract("wr.contracts.review_verdict").unwrap();
+        let good = review.example.clone();
+        let bad = json!({"kind": "wr.review_verdict", "verdict": "fine"});
+        let missing = |kinds: &[&str]| ContractVerdict::Missing {
+            submitted_kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
+        };
+        let cases = [
+            ("nothing was sent", vec![], missing(&[])),
+            (
+                "things of other kinds",
+                vec![json!({"kind": "a"}), json!({"kind": "a"}), json!({}), json!(3), json!({"kind": 1})],
+                missing(&["a", "(no kind)", "(not an object)", "(a kind that is no string)"]),
+            ),
+            (
+                "a good one among others",
+                vec![json!(null), good.clone()],
+                ContractVerdict::Satisfied { index: 1 },
+            ),
+            ("a bad one after it", vec![good.clone(), bad.clone()], ContractVerdict::Satisfied { index: 0 }),
+            ("the last good one", vec![good.clone(), good], ContractVerdict::Satisfied { index: 1 }),
+            (
+                "a bad one",
+                vec![bad],
+                ContractVerdict::Invalid {
+                    issues: [
+                        "artifacts[0].confidence: is missing",
+                        "artifacts[0].findings: is missing",
+                        "artifacts[0].summary: is missing",
+                        "artifacts[0].verdict: has to be one of \"clean\", \"minor\", \"blocking\"",
+                    ]
+                    .map(str::to_owned)
+                    .to_vec(),
+                },
+            ),
+        ];
+        for (name, artifacts, expected) in cases {
+            assert_eq!(check(review, &artifacts), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn schemas_that_cannot_be_used_are_refused_with_the_reason() {
+        let mut deep = json!({});
+        for _ in 0..SCHEMA_DEPTH {
+            deep = json!({"not": deep});
+        }
+        let wide = json!({"enum": vec![0; SCHEMA_VALUES]});
+        for (name, schema, reason) in [
+            ("itself", json!({"$ref": "#"}), "$ref"),
+            ("elsewhere", json!({"allOf": [{"$ref": "https://example.com/schema"}]}), "$ref"),
+            ("deep", deep, "deeper than 32"),
+            ("wide", wide, "more than 4096"),
+            ("no schema", json!({"type": "sequence"}), "not valid"),
+            ("a number", json!(7), "not valid"),
+            ("a pattern that cannot be read", json!({"pattern": "("}), "not valid"),
+            ("a pattern that looks back", json!({"pattern": "(a)\\1"}), "not valid"),
+            ("a pattern that explodes", json!({"pattern": "((a{1,900}){1,900}){1,900}"}), "not valid"),
+        ] {
+            match check(&pack(schema), &[json!({"kind": "wr.test"})]) {
+                ContractVerdict::Unusable { reason: found } => {
+                    assert!(found.contains(reason), "{name}: {found}");
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_flood_of_issues_is_cut_to_the_budgets() {
+        let schema = json!({"properties": {"kind": true}, "additionalProperties": false});
+        let mut artifact = json!({"kind": "wr.test"});
+        for index in 0..5000 {
+            artifact[format!("{index}{}", "é".repeat(400))] = json!(index);
+        }
+        let ContractVerdict::Invalid { issues } = check(&pack(schema), &[artifact]) else {
+            panic!("unknown members")
+        };
+        assert_eq!(issues.len(), budgets::VALIDATION_ITEMS);
+        assert!(issues.iter().all(|issue| issue.len() <= budgets::VALIDATION_ISSUE_BYTES));
+        assert_eq!(issues.last().unwrap(), "and 4937 more");
+    }
+}

@@ -1,0 +1,138 @@
+//! What follows from the levels of an assessment.
+
+use super::Assessed;
+use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, BLOCKERS, SUGGESTED_FIX_BYTES};
+use crate::record::{Blocker, BlockerCode, Pointer};
+use crate::workflow::compiled::AssessmentConsequence;
+use crate::workflow::contract::issues::fit;
+
+/// A consequence that applies, and the level that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// Which assessment.
+    pub assessment_id: String,
+    /// Which dimension.
+    pub dimension_id: String,
+    /// At which level.
+    pub level: String,
+    /// What to do.
+    pub guidance: String,
+}
+
+/// The consequences that apply, in the author's order, each with every dimension that makes it apply.
+///
+/// At most as many as a report has blockers: a caller who mends ten dimensions may be shown the next.
+pub fn fired(consequences: &[AssessmentConsequence], assessments: &[Assessed]) -> Vec<Fired> {
+    // The compiler accepts a level in another case than the dimension's, so it has to be found here too.
+    let alike = |level: &str| level.trim().to_lowercase();
+    let mut fired = Vec::new();
+    for consequence in consequences {
+        let level = alike(&consequence.any_equals_level);
+        let looks_at = |assessed: &&Assessed| {
+            consequence.for_assessment.as_ref().is_none_or(|id| *id == assessed.assessment_id)
+        };
+        for assessed in assessments.iter().filter(looks_at) {
+            for dimension in &assessed.dimensions {
+                if fired.len() < BLOCKERS && alike(&dimension.level) == level {
+                    fired.push(Fired {
+                        assessment_id: assessed.assessment_id.clone(),
+                        dimension_id: dimension.dimension_id.clone(),
+                        level: dimension.level.clone(),
+                        guidance: consequence.guidance.clone(),
+                    });
+                }
+            }
+        }
+    }
+    fired
+}
+
+/// The blocker of a consequence that applies.
+pub fn followup_blocker(fired: &Fired) -> Blocker {
+    let message = format!(
+        "The assessment `{}` gives `{}` the level `{}`, which asks for more work before the step is done.",
+        fit(&fired.assessment_id, 96),
+        fit(&fired.dimension_id, 96),
+        fit(&fired.level, 96)
+    );
+    let ending = " Then assess again, and call as `nextCall` of this reply says.";
+    let guidance = fit(&fired.guidance, SUGGESTED_FIX_BYTES - ending.len());
+    Blocker {
+        code: BlockerCode::AssessmentFollowupRequired,
+        pointer: Pointer::AssessmentDimension {
+            assessment_id: fired.assessment_id.clone(),
+            dimension_id: fired.dimension_id.clone(),
+        },
+        message: fit(&message, BLOCKER_MESSAGE_BYTES),
+        suggested_fix: Some(format!("{guidance}{ending}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{AssessedDimension, BlockerReport, Normalization};
+
+    fn assessed(id: &str, levels: &[(&str, &str)]) -> Assessed {
+        Assessed {
+            assessment_id: id.to_owned(),
+            artifact_index: 0,
+            summary: None,
+            normalization_notes: Vec::new(),
+            dimensions: levels
+                .iter()
+                .map(|&(dimension, level)| AssessedDimension {
+                    dimension_id: dimension.to_owned(),
+                    level: level.to_owned(),
+                    rationale: None,
+                    normalization: Normalization::Exact,
+                })
+                .collect(),
+        }
+    }
+
+    fn consequence(level: &str, for_assessment: Option<&str>) -> AssessmentConsequence {
+        AssessmentConsequence {
+            any_equals_level: level.to_owned(),
+            for_assessment: for_assessment.map(str::to_owned),
+            guidance: format!("Mend what is {level}."),
+        }
+    }
+
+    #[test]
+    fn consequences_apply_on_their_own() {
+        let given = [
+            assessed("readiness", &[("evidence", "low"), ("scope", "high")]),
+            assessed("risk", &[("reach", "low")]),
+        ];
+        let cases: [(&str, Vec<AssessmentConsequence>, Vec<&str>); 5] = [
+            ("in another case", vec![consequence(" Low", Some("risk"))], vec!["risk.reach"]),
+            ("none", vec![consequence("medium", None)], vec![]),
+            ("all that are low", vec![consequence("low", None)], vec!["readiness.evidence", "risk.reach"]),
+            ("of one assessment", vec![consequence("low", Some("risk"))], vec!["risk.reach"]),
+            (
+                "two of them",
+                vec![consequence("high", None), consequence("low", Some("readiness"))],
+                vec!["readiness.scope", "readiness.evidence"],
+            ),
+        ];
+        for (name, consequences, expected) in cases {
+            let found: Vec<String> = fired(&consequences, &given)
+                .iter()
+                .map(|fired| format!("{}.{}", fired.assessment_id, fired.dimension_id))
+                .collect();
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_blockers_of_many_consequences_are_a_report() {
+        let dimensions: Vec<String> = (0..40).map(|index| format!("{}{index}", "d".repeat(300))).collect();
+        let levels: Vec<(&str, &str)> =
+            dimensions.iter().map(|dimension| (dimension.as_str(), "low")).collect();
+        let mut consequence = consequence("low", None);
+        consequence.guidance = "g".repeat(5000);
+        let fired = fired(&[consequence], &[assessed("a", &levels)]);
+        BlockerReport::new(fired.iter().map(followup_blocker).collect()).unwrap();
+    }
+}

@@ -1,0 +1,250 @@
+//! What a caller is told whose artifacts do not keep a contract: texts that always fit their budgets.
+
+use canon::canonical;
+use serde_json::{Map, Value};
+
+use super::issues::fit;
+use super::{ContractVerdict, check};
+use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES};
+use crate::record::{Blocker, BlockerCode, Pointer};
+use crate::workflow::compiled::ContractPack;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem<'a> {
+    /// There is no artifact of the kind.
+    Missing {
+        /// The kinds that were sent instead.
+        submitted: &'a [String],
+    },
+    /// There is one, and it does not keep the contract.
+    Invalid {
+        /// Each failing leaf.
+        issues: &'a [String],
+    },
+}
+
+/// The texts of a blocker, within the budgets of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockerTexts {
+    /// What is wrong.
+    pub message: String,
+    /// What to do, with an artifact to paste.
+    pub suggested_fix: String,
+}
+
+/// The blocker for an artifact that was not sent.
+pub fn missing_blocker(pack: &ContractPack, submitted: &[String]) -> Blocker {
+    blocker(pack, BlockerCode::MissingRequiredOutput, Problem::Missing { submitted })
+}
+
+/// The blocker for an artifact that does not keep its contract.
+pub fn invalid_blocker(pack: &ContractPack, issues: &[String]) -> Blocker {
+    blocker(pack, BlockerCode::InvalidRequiredOutput, Problem::Invalid { issues })
+}
+
+fn blocker(pack: &ContractPack, code: BlockerCode, problem: Problem<'_>) -> Blocker {
+    let BlockerTexts { message, suggested_fix } = blocker_texts(pack, problem);
+    Blocker {
+        code,
+        pointer: Pointer::OutputContract { contract_ref: pack.contract_ref.clone() },
+        message,
+        suggested_fix: Some(suggested_fix),
+    }
+}
+
+/// The texts for a problem with a contract. They fit whatever was sent and whatever the contract is.
+pub fn blocker_texts(pack: &ContractPack, problem: Problem<'_>) -> BlockerTexts {
+    let kind = fit(&pack.artifact_kind, 96);
+    let message = match problem {
+        Problem::Missing { submitted: [] } => format!(
+            "The step needs an artifact of kind `{kind}` (contract {}), and output.artifacts was empty.",
+            fit(&pack.contract_ref, 128)
+        ),
+        Problem::Missing { submitted } => {
+            let near = canon::nearest::nearest(&pack.artifact_kind, submitted, 1);
+            let hint = match near.first() {
+                Some(near) => format!(" `{}` is near, and the kind has to be exact.", fit(near, 96)),
+                None => String::new(),
+            };
+            let opening = format!("The step needs an artifact of kind `{kind}`, and the kinds sent were: ");
+            let quoted = submitted.iter().map(|kind| format!("`{}`", fit(kind, 96)));
+            listed(&opening, quoted, ", ", &format!(".{hint}"), BLOCKER_MESSAGE_BYTES)
+        }
+        Problem::Invalid { issues } => {
+            let opening = format!("The artifact of kind `{kind}` does not keep its contract: ");
+            listed(&opening, issues.iter().cloned(), "; ", ".", BLOCKER_MESSAGE_BYTES)
+        }
+    };
+    let opening = match problem {
+        Problem::Missing { .. } => {
+            "Call again as `nextCall` of this reply says, and add this to output.artifacts, with your own values: "
+        }
+        Problem::Invalid { .. } => {
+            "Mend what the message names, and send the whole artifact as `nextCall` of this reply says. \
+             One that keeps the contract: "
+        }
+    };
+    let suggested_fix = match pasteable(pack, SUGGESTED_FIX_BYTES - opening.len()) {
+        Some(example) => format!("{opening}{example}"),
+        None => format!(
+            "Call again as `nextCall` of this reply says, with an artifact of kind `{kind}` in output.artifacts. \
+             The step's prompt shows one."
+        ),
+    };
+    BlockerTexts { message: fit(&message, BLOCKER_MESSAGE_BYTES), suggested_fix }
+}
+
+/// An artifact that keeps the contract, as JSON of at most so many bytes: the example, or as much of
+/// it as the contract requires. Never a part of a JSON text.
+pub(super) fn pasteable(pack: &ContractPack, bytes: usize) -> Option<String> {
+    let whole = canonical::to_string(&pack.example).ok()?;
+    if whole.len() <= bytes {
+        return Some(whole);
+    }
+    let least = least(&pack.schema, &pack.example);
+    let text = canonical::to_string(&least).ok()?;
+    let keeps = || matches!(check(pack, std::slice::from_ref(&least)), ContractVerdict::Satisfied { .. });
+    (text.len() <= bytes && keeps()).then_some(text)
+}
+
+/// What a schema requires of an example: required members, and the fewest items.
+fn least(schema: &Value, example: &Value) -> Value {
+    match example {
+        Value::Object(members) => {
+            let required: Vec<&str> =
+                schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let kept: Map<String, Value> = members
+                .iter()
+                .filter(|(name, _)| required.contains(&name.as_str()))
+                .map(|(name, value)| (name.clone(), least(&schema["properties"][name], value)))
+                .collect();
+            // A map of free names requires none, and is no use when it is empty.
+            if kept.is_empty() { example.clone() } else { Value::Object(kept) }
+        }
+        Value::Array(items) => {
+            let fewest = schema["minItems"].as_u64().unwrap_or(0).max(1);
+            let fewest = usize::try_from(fewest).unwrap_or(usize::MAX);
+            Value::Array(items.iter().take(fewest).map(|item| least(&schema["items"], item)).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// `opening`, as many items as fit, how many were left out, and `ending`.
+fn listed(
+    opening: &str,
+    items: impl ExactSizeIterator<Item = String>,
+    separator: &str,
+    ending: &str,
+    bytes: usize,
+) -> String {
+    // What the count of the rest may take.
+    const REST: usize = 24;
+    let total = items.len();
+    let mut text = opening.to_owned();
+    for (index, item) in items.enumerate() {
+        let between = if index == 0 { "" } else { separator };
+        let room = bytes.saturating_sub(text.len() + between.len() + ending.len() + REST);
+        if item.len() > room {
+            // The first one says at least where to look, even if only its beginning fits.
+            let shown = if index == 0 { fit(&item, room) } else { String::new() };
+            let rest = total - index - usize::from(!shown.is_empty());
+            text.push_str(&shown);
+            if rest > 0 {
+                text.push_str(&format!(
+                    "{}and {rest} more",
+                    if text.len() == opening.len() { "" } else { separator }
+                ));
+            }
+            break;
+        }
+        text.push_str(between);
+        text.push_str(&item);
+    }
+    text.push_str(ending);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::record::BlockerReport;
+    use crate::workflow::registry;
+
+    #[test]
+    fn every_contract_has_an_example_that_fits_whole_and_one_of_what_it_requires() {
+        for pack in registry::contracts() {
+            let name = &pack.contract_ref;
+            let whole = canonical::string_of(&pack.example);
+            assert!(whole.len() <= SUGGESTED_FIX_BYTES - 160, "{name}: {} bytes", whole.len());
+            let least = least(&pack.schema, &pack.example);
+            assert_eq!(check(pack, &[least]), ContractVerdict::Satisfied { index: 0 }, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_message_names_what_was_sent() {
+        let pack = registry::contract("wr.contracts.gate_verdict").unwrap();
+        let many: Vec<String> = (0..32).map(|index| format!("kind-{index}-{}", "x".repeat(40))).collect();
+        let cases: [(&str, &[String], &str); 4] = [
+            ("nothing", &[], "and output.artifacts was empty."),
+            ("another", &["wr.notes".to_owned()], "and the kinds sent were: `wr.notes`."),
+            (
+                "nearly",
+                &["gate_verdict".to_owned()],
+                "were: `gate_verdict`. `gate_verdict` is near, and the kind has to be exact.",
+            ),
+            ("many", &many, ", and 24 more."),
+        ];
+        for (name, submitted, ending) in cases {
+            let message = missing_blocker(pack, submitted).message;
+            assert!(message.ends_with(ending), "{name}: {message}");
+        }
+        let issues = ["artifacts[0].verdict: is missing".to_owned()];
+        assert_eq!(
+            invalid_blocker(pack, &issues).message,
+            "The artifact of kind `wr.gate_verdict` does not keep its contract: artifacts[0].verdict: is missing."
+        );
+    }
+
+    #[test]
+    fn an_example_that_does_not_fit_is_replaced_by_what_is_required_or_left_to_the_prompt() {
+        let mut pack = registry::contract("wr.contracts.loop_control").unwrap().clone();
+        pack.example["summary"] = json!("long ".repeat(200));
+        let fix = missing_blocker(&pack, &[]).suggested_fix.unwrap();
+        assert!(fix.ends_with(r#": {"decision":"stop","kind":"wr.loop_control"}"#), "{fix}");
+
+        pack.schema = json!({"required": ["summary"]});
+        let fix = missing_blocker(&pack, &[]).suggested_fix.unwrap();
+        assert!(fix.ends_with("The step's prompt shows one."), "{fix}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn a_report_takes_the_blocker_of_every_contract_whatever_was_sent(
+            texts in proptest::collection::vec(".{0,700}", 0..40),
+            kind in ".{0,600}",
+        ) {
+            let mut strange = registry::contracts()[0].clone();
+            strange.artifact_kind = kind;
+            strange.example = json!({"kind": strange.artifact_kind.repeat(3)});
+            for pack in registry::contracts().iter().chain([&strange]) {
+                let blockers = vec![missing_blocker(pack, &texts), invalid_blocker(pack, &texts)];
+                prop_assert!(BlockerReport::new(blockers.clone()).is_ok(), "{:?}", blockers);
+                for blocker in blockers {
+                    let fix = blocker.suggested_fix.unwrap();
+                    // The kind of the strange one may look like an example itself.
+                    if let Some(start) = fix.find(": {") && *pack != strange {
+                        prop_assert!(serde_json::from_str::<Value>(&fix[start + 2..]).is_ok(), "whole JSON: {}", fix);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+use serde_json::json;
+
+use super::*;
+use crate::workflow::compiled::Criteria;
+
+fn contains(value: &str) -> Value {
+    json!({"type": "contains", "value": value, "message": format!("say {value}")})
+}
+
+#[test]
+fn verdicts_name_every_leaf_that_is_in_the_way() {
+    use FailureKind as K;
+    let conditional = json!({"type": "length", "min": 80, "message": "explain",
+        "condition": {"var": "rigor", "equals": "thorough"}});
+    let schema =
+        json!({"type": "schema", "schema": {"type": "object", "required": ["a"]}, "message": "an object"});
+    type Case<'a> = (&'a str, Value, &'a str, Vec<(&'a str, FailureKind)>);
+    let cases: Vec<Case<'_>> = vec![
+        ("a list, all pass", json!([contains("a"), contains("b")]), "a b", vec![]),
+        (
+            "a list, both fail",
+            json!([contains("a"), contains("b")]),
+            "x",
+            vec![("[0]", K::Required), ("[1]", K::Required)],
+        ),
+        ("or, one passes", json!({"or": [contains("a"), contains("b")]}), "b", vec![]),
+        (
+            "or, none passes",
+            json!({"or": [contains("a"), {"and": [contains("b"), contains("c")]}]}),
+            "b",
+            vec![("or[0]", K::Alternative), ("or[1].and[1]", K::Alternative)],
+        ),
+        ("not", json!({"not": contains("TODO")}), "TODO", vec![("not", K::Forbidden)]),
+        (
+            "not or needs neither",
+            json!({"not": {"or": [contains("a"), contains("b")]}}),
+            "a b",
+            vec![("not.or[0]", K::Forbidden), ("not.or[1]", K::Forbidden)],
+        ),
+        (
+            "not and: any of the two has to go",
+            json!({"not": {"and": [contains("a"), contains("b")]}}),
+            "a b",
+            vec![("not.and[0]", K::Forbidden), ("not.and[1]", K::Forbidden)],
+        ),
+        ("not and, one is missing", json!({"not": {"and": [contains("a"), contains("b")]}}), "a", vec![]),
+        ("not not", json!({"not": {"not": contains("a")}}), "x", vec![("not.not", K::Required)]),
+        ("a rule that takes no part", json!([conditional.clone()]), "short", vec![]),
+        ("nor below not", json!({"not": conditional}), "short", vec![]),
+        ("a schema", json!([schema.clone()]), r#"{"a": 1}"#, vec![]),
+        ("a schema that fails", json!([schema.clone()]), "{}", vec![("[0]", K::Required)]),
+        ("no JSON", json!([schema]), "prose", vec![("[0]", K::Required)]),
+        (
+            "flags",
+            json!([{"type": "regex", "pattern": "^x$", "flags": "im", "message": "m"}]),
+            "a\nX\nb",
+            vec![],
+        ),
+        ("characters, not bytes", json!([{"type": "length", "max": 2, "message": "m"}]), "éé", vec![]),
+    ];
+    for (name, criteria, notes, expected) in cases {
+        assert_eq!(check(&criteria), Ok(()), "{name}");
+        let verdict = evaluate(&Criteria(criteria), notes, &Map::new()).unwrap();
+        let found: Vec<(&str, K)> =
+            verdict.failures.iter().map(|failure| (failure.path.as_str(), failure.kind)).collect();
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(verdict.passed(), expected.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn criteria_that_are_refused() {
+    let mut deep = contains("a");
+    for _ in 0..20 {
+        deep = json!({"not": deep});
+    }
+    let rule = |more: Value| {
+        let mut rule = json!({"message": "m"});
+        rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([rule])
+    };
+    let cases = [
+        (json!("x"), "", "is an object"),
+        (json!([]), "", "no rules"),
+        (json!({"and": []}), "and", "no rules"),
+        (json!({"and": [], "or": []}), "", "neither"),
+        (json!({"nand": []}), "", "neither"),
+        (rule(json!({"type": "contain", "value": "x"})), "[0].type", "no type"),
+        (json!([{"type": "contains", "value": "x"}]), "[0].message", "`message` is a text"),
+        (rule(json!({"type": "contains"})), "[0].value", "`value` is a text"),
+        (rule(json!({"type": "contains", "value": "x", "pattern": "y"})), "[0].pattern", "has no `pattern`"),
+        (rule(json!({"type": "regex", "pattern": "("})), "[0].pattern", "unclosed group"),
+        (rule(json!({"type": "regex", "pattern": "a", "flags": "y"})), "[0].pattern", "flag"),
+        (rule(json!({"type": "length"})), "[0]", "neither `min` nor `max`"),
+        (rule(json!({"type": "length", "min": -1})), "[0].min", "whole number"),
+        (rule(json!({"type": "length", "min": 3, "max": 2})), "[0]", "no text has"),
+        (rule(json!({"type": "schema"})), "[0].schema", "no `schema`"),
+        (rule(json!({"type": "schema", "schema": {"type": "objet"}})), "[0].schema", "no JSON Schema"),
+        (rule(json!({"type": "schema", "schema": {"$ref": "http://x/y"}})), "[0].schema", "`$ref`"),
+        (rule(json!({"type": "schema", "schema": {"pattern": "(?=a)"}})), "[0].schema", "no JSON Schema"),
+        (
+            rule(json!({"type": "contains", "value": "x", "condition": {"var": "a", "eq": 1}})),
+            "[0].condition",
+            "no operator",
+        ),
+        (deep, "not.not", "nested at most 16"),
+        (json!(vec![contains("a"); 70]), "[64]", "at most 64 parts"),
+    ];
+    for (criteria, path, message) in cases {
+        let faults = check(&criteria).unwrap_err();
+        assert_eq!(faults.len(), 1, "{criteria}: {faults:?}");
+        assert!(faults[0].path.starts_with(path), "{criteria}: {faults:?}");
+        assert!(faults[0].message.contains(message), "{criteria}: {faults:?}");
+        let _ = evaluate(&Criteria(criteria.clone()), "notes", &Map::new());
+        let _ = requirements(&Criteria(criteria), &Map::new());
+    }
+}
+
+#[test]
+fn requirements_in_words() {
+    let criteria = json!({"and": [
+        {"type": "regex", "pattern": "severity:(high|low)", "flags": "i", "message": "State a severity."},
+        {"type": "length", "min": 80, "message": "Explain it", "condition": {"var": "rigor", "equals": "thorough"}},
+        {"or": [contains("a"), {"and": [contains("b"), contains("c")]}]},
+        {"not": contains("TODO")},
+        {"type": "schema", "schema": {"type": "object"}, "message": "as JSON"},
+    ]});
+    let lines = |context: Value| requirements(&Criteria(criteria.clone()), context.as_object().unwrap());
+    assert_eq!(
+        lines(json!({})),
+        [
+            "Must match the pattern `severity:(high|low)`, in any case (State a severity)",
+            "At least one of (contain \"a\" (say a); or all of (contain \"b\" (say b); contain \"c\" (say c)))",
+            "Must not contain \"TODO\" (say TODO)",
+            "Must be JSON that keeps the schema `{\"type\":\"object\"}` (as JSON)",
+        ]
+    );
+    assert_eq!(lines(json!({"rigor": "thorough"}))[1], "Must have at least 80 characters (Explain it)");
+}
+
+#[test]
+fn flags_are_no_evidence() {
+    for (criteria, expected) in [
+        (json!([contains("planningComplete = true")]), true),
+        (json!({"and": [contains("done"), contains("all ready")]}), true),
+        (json!([contains("severity:")]), false),
+        (json!([contains("done"), {"type": "length", "min": 80, "message": "m"}]), false),
+        (json!([]), false),
+    ] {
+        assert_eq!(is_flag_only(&criteria), expected, "{criteria}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Tags: how somebody who knows the task, and not the catalogue, finds a workflow.
+
+use super::workflows::{BundledWorkflow, bundled};
+
+/// A tag of workflows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Its id, as filters use it.
+    pub id: &'static str,
+    /// What to call it.
+    pub display_name: &'static str,
+    /// Situations in which to look here.
+    pub when: &'static [&'static str],
+}
+
+impl Tag {
+    /// The bundled workflows that carry it, sorted by id.
+    pub fn workflows(&self) -> impl Iterator<Item = &'static BundledWorkflow> {
+        let id = self.id;
+        bundled().iter().filter(move |workflow| workflow.tags.contains(&id))
+    }
+}
+
+const TAGS: [Tag; 9] = [
+    Tag {
+        id: "coding",
+        display_name: "Coding",
+        when: &[
+            "you are about to change code and want it planned, tested and handed over",
+            "a change is too large or too risky to make in one go",
+        ],
+    },
+    Tag {
+        id: "review_audit",
+        display_name: "Review and audit",
+        when: &[
+            "a diff, a branch or a pull request needs a verdict",
+            "you want to know what a change breaks",
+        ],
+    },
+    Tag {
+        id: "investigation",
+        display_name: "Investigation",
+        when: &["something fails and nobody knows why", "a claim about a system has to be proved or refuted"],
+    },
+    Tag {
+        id: "design",
+        display_name: "Design",
+        when: &["there are several ways to build it", "a decision will be expensive to take back"],
+    },
+    Tag {
+        id: "documentation",
+        display_name: "Documentation",
+        when: &[
+            "readers need a guide, a reference or an explanation",
+            "existing documents no longer match the code",
+        ],
+    },
+    Tag {
+        id: "tickets",
+        display_name: "Tickets",
+        when: &["a vague request has to become work that somebody can pick up"],
+    },
+    Tag {
+        id: "learning",
+        display_name: "Learning",
+        when: &["you are new to a codebase, or to a part of it"],
+    },
+    Tag {
+        id: "routines",
+        display_name: "Routines",
+        when: &["you want one piece of a larger workflow, for instance to hand it to another agent"],
+    },
+    Tag { id: "authoring", display_name: "Authoring", when: &["you want to write or improve a workflow"] },
+];
+
+/// Every tag, in the order in which they are shown.
+pub const fn tags() -> &'static [Tag] {
+    &TAGS
+}
+
+/// The tag of an id such as `review_audit`.
+pub fn tag(id: &str) -> Option<&'static Tag> {
+    TAGS.iter().find(|tag| tag.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tag_leads_to_a_workflow_and_every_workflow_has_a_known_tag() {
+        for each in tags() {
+            assert!(each.workflows().next().is_some(), "nothing carries {}", each.id);
+            assert!(!each.when.is_empty(), "{}", each.id);
+        }
+        for workflow in bundled() {
+            assert!(!workflow.tags.is_empty(), "{}", workflow.id);
+            for id in workflow.tags {
+                assert!(tag(id).is_some(), "{} carries {id}, which is no tag", workflow.id);
+            }
+        }
+    }
+}

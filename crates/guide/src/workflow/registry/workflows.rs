@@ -1,0 +1,61 @@
+//! The workflows that come with the program.
+
+/// A workflow that comes with the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BundledWorkflow {
+    /// Its id, `wr.…`.
+    pub id: &'static str,
+    /// Its source, as JSON.
+    pub source: &'static str,
+    /// The tags it is found under.
+    pub tags: &'static [&'static str],
+}
+
+macro_rules! workflows {
+    ($($id:literal from $file:literal tagged $tags:expr;)+) => {
+        const WORKFLOWS: &[BundledWorkflow] = &[$(BundledWorkflow {
+            id: $id,
+            source: include_str!(concat!("../../../bundled/", $file, ".json")),
+            tags: &$tags,
+        }),+];
+    };
+}
+
+// A routine without arguments is also a workflow of its own, so that it can be handed to another
+// agent. One with arguments is not: nothing would fill them in.
+workflows! {
+    "wr.bug_investigation" from "workflows/bug_investigation" tagged ["investigation", "coding"];
+    "wr.change_review" from "workflows/change_review" tagged ["review_audit"];
+    "wr.codebase_tour" from "workflows/codebase_tour" tagged ["learning"];
+    "wr.design_first" from "workflows/design_first" tagged ["design"];
+    "wr.documentation" from "workflows/documentation" tagged ["documentation"];
+    "wr.feature_implementation" from "workflows/feature_implementation" tagged ["coding"];
+    "wr.migration_plan" from "workflows/migration_plan" tagged ["coding", "design"];
+    "wr.routine-context-gathering" from "routines/context-gathering" tagged ["routines"];
+    "wr.routine-design-review" from "routines/design-review" tagged ["routines"];
+    "wr.routine-execution-simulation" from "routines/execution-simulation" tagged ["routines"];
+    "wr.routine-feature-implementation" from "routines/feature-implementation" tagged ["routines"];
+    "wr.routine-feedback-resolution" from "routines/feedback-resolution" tagged ["routines"];
+    "wr.routine-final-verification" from "routines/final-verification" tagged ["routines"];
+    "wr.routine-hypothesis-challenge" from "routines/hypothesis-challenge" tagged ["routines"];
+    "wr.routine-ideation" from "routines/ideation" tagged ["routines"];
+    "wr.routine-parallel-work-partitioning" from "routines/parallel-work-partitioning" tagged ["routines"];
+    "wr.routine-philosophy-alignment" from "routines/philosophy-alignment" tagged ["routines"];
+    "wr.routine-plan-analysis" from "routines/plan-analysis" tagged ["routines"];
+    "wr.routine-plan-generation" from "routines/plan-generation" tagged ["routines"];
+    "wr.routine-reviewer-family" from "routines/reviewer-family" tagged ["routines"];
+    "wr.routine-tension-driven-design" from "routines/tension-driven-design" tagged ["routines"];
+    "wr.ticket_shaping" from "workflows/ticket_shaping" tagged ["tickets", "design"];
+    "wr.workflow_authoring" from "workflows/workflow_authoring" tagged ["authoring"];
+}
+
+/// Every bundled workflow, sorted by id.
+pub const fn bundled() -> &'static [BundledWorkflow] {
+    WORKFLOWS
+}
+
+/// The bundled workflow of an id such as `wr.change_review`.
+pub fn bundled_workflow(id: &str) -> Option<&'static BundledWorkflow> {
+    let found = WORKFLOWS.binary_search_by(|workflow| workflow.id.cmp(id)).ok()?;
+    Some(&WORKFLOWS[found])
+}

@@ -1,0 +1,219 @@
+//! A session in memory: every addition goes through the plan that a store would commit.
+
+use std::collections::BTreeMap;
+
+use guide::derive;
+use guide::engine::{self, Additions, Advance, Checkpoint, EngineError, Output, Start};
+use guide::plan::{AppendPlan, LogKeys, Planned};
+use guide::record::{
+    AttemptId, EngineState, Event, EventData, ExecutionSnapshot, NodeId, Preferences, SnapshotRef, TraceKind,
+    WorkflowSourceKind,
+};
+use guide::state::SessionState;
+use guide::workflow::compile::{self, Bindings};
+use guide::workflow::compiled::CompiledWorkflow;
+use guide::workflow::source::{self, Format};
+use serde_json::{Map, Value, json};
+
+/// Compiles a workflow, which the test knows to be valid.
+pub(crate) fn compiled(source: &Value) -> CompiledWorkflow {
+    let text = serde_json::to_vec(source).unwrap();
+    let source = source::parse(&text, Format::Json).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    compile::compile(&source, &Bindings::default())
+        .unwrap_or_else(|problems| panic!("{problems:#?}"))
+        .workflow
+}
+
+/// A workflow of these steps.
+pub(crate) fn workflow(steps: Value) -> CompiledWorkflow {
+    compiled(&json!({
+        "id": "project.test", "name": "Test", "description": "A test.", "version": "1.0.0", "steps": steps,
+    }))
+}
+
+/// A plain step that needs no notes.
+pub(crate) fn plain(id: &str) -> Value {
+    json!({"id": id, "title": id, "prompt": "Do it.", "notesOptional": true})
+}
+
+/// One session under test.
+pub(crate) struct Harness {
+    pub(crate) workflow: CompiledWorkflow,
+    pub(crate) state: SessionState,
+    pub(crate) events: Vec<Event>,
+    keys: LogKeys,
+    snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
+    pub(crate) root: NodeId,
+}
+
+impl Harness {
+    pub(crate) fn start(
+        workflow: CompiledWorkflow,
+        context: Value,
+        preferences: Option<Preferences>,
+    ) -> Self {
+        Self::try_start(workflow, context, preferences).unwrap()
+    }
+
+    pub(crate) fn try_start(
+        workflow: CompiledWorkflow,
+        context: Value,
+        preferences: Option<Preferences>,
+    ) -> Result<Self, EngineError> {
+        let session_id = derive::session_id(&[7; 16]);
+        let additions = engine::start(Start {
+            session_id: session_id.clone(),
+            parent_session_id: None,
+            workflow: &workflow,
+            source_kind: WorkflowSourceKind::Project,
+            source_ref: "workflows/test.json".to_owned(),
+            goal: "test".to_owned(),
+            context: context.as_object().cloned().unwrap_or_default(),
+            preferences,
+            observations: Vec::new(),
+            now_ms: 1,
+        })?;
+        let mut harness = Self {
+            workflow,
+            state: SessionState::new(session_id.clone()),
+            events: Vec::new(),
+            keys: LogKeys::new(session_id),
+            snapshots: BTreeMap::new(),
+            root: additions.node_id.clone(),
+        };
+        harness.commit(additions);
+        Ok(harness)
+    }
+
+    /// What a store does with additions.
+    fn commit(&mut self, additions: Additions) -> NodeId {
+        for new in additions.snapshots {
+            assert_eq!(new.snapshot_ref, new.snapshot.snapshot_ref(), "the streamed digest is the digest");
+            self.snapshots.insert(new.snapshot_ref, new.snapshot);
+        }
+        let Planned::Append(plan) = AppendPlan::new(&self.keys, additions.events).unwrap() else {
+            panic!("the call was recorded before")
+        };
+        for event in plan.into_events() {
+            self.state.apply(&event).unwrap();
+            self.keys.record(&event).unwrap();
+            self.events.push(event);
+        }
+        additions.node_id
+    }
+
+    pub(crate) fn snapshot(&self, node: &NodeId) -> &EngineState {
+        self.snapshots[&self.state.node(node).unwrap().snapshot_ref].state()
+    }
+
+    /// The id of the pending step, with its loop path in front.
+    pub(crate) fn pending(&self, node: &NodeId) -> Option<String> {
+        let pending = self.snapshot(node).pending()?;
+        Some(
+            guide::record::StepInstanceKey::new(pending.step_id.as_str(), &pending.loop_path)
+                .as_str()
+                .to_owned(),
+        )
+    }
+
+    /// The next attempt on a node.
+    pub(crate) fn attempt(&self, node: &NodeId) -> AttemptId {
+        derive::attempt_id(self.state.session_id(), node, self.state.node(node).unwrap().attempts() as u64)
+    }
+
+    pub(crate) fn try_advance(&mut self, node: &NodeId, call: Call) -> Result<NodeId, EngineError> {
+        let attempt_id = self.attempt(node);
+        let additions = engine::advance(Advance {
+            state: &self.state,
+            node_id: node,
+            attempt_id: &attempt_id,
+            workflow: &self.workflow,
+            snapshot: self.snapshot(node),
+            output: Output { notes_markdown: call.notes.map(str::to_owned), artifacts: call.artifacts },
+            context: call.context,
+            preferences: call.preferences,
+            now_ms: 2,
+        })?;
+        Ok(self.commit(additions))
+    }
+
+    pub(crate) fn advance(&mut self, node: &NodeId, call: Call) -> NodeId {
+        self.try_advance(node, call).unwrap()
+    }
+
+    /// Advances without output until nothing is pending; the steps that were pending on the way.
+    pub(crate) fn walk(&mut self, mut answer: impl FnMut(&str) -> Call) -> (Vec<String>, NodeId) {
+        let (mut node, mut seen) = (self.root.clone(), Vec::new());
+        while let Some(pending) = self.pending(&node) {
+            let call = answer(&pending);
+            seen.push(pending);
+            node = self.advance(&node, call);
+            assert!(seen.len() < 1000, "the run does not end");
+        }
+        (seen, node)
+    }
+
+    pub(crate) fn checkpoint(&mut self, node: &NodeId, notes: Option<&str>) -> NodeId {
+        let recorded = u64::from(self.state.node(node).unwrap().checkpoint_count());
+        let attempt_id = derive::checkpoint_attempt_id(self.state.session_id(), node, recorded);
+        let additions = engine::checkpoint(Checkpoint {
+            state: &self.state,
+            node_id: node,
+            attempt_id: &attempt_id,
+            notes,
+            now_ms: 3,
+        })
+        .unwrap();
+        self.commit(additions)
+    }
+
+    /// The kinds of the events from an index on.
+    pub(crate) fn kinds_since(&self, from: usize) -> Vec<&'static str> {
+        self.events[from..].iter().map(|event| event.data.kind()).collect()
+    }
+
+    /// The kinds of all trace entries about loops, in order.
+    pub(crate) fn loop_trace(&self) -> Vec<TraceKind> {
+        self.events
+            .iter()
+            .filter_map(|event| match &event.data {
+                EventData::DecisionTraceAppended { entries, .. } => Some(entries),
+                _ => None,
+            })
+            .flatten()
+            .map(|entry| entry.kind)
+            .filter(|kind| *kind != TraceKind::SelectedNextStep)
+            .collect()
+    }
+}
+
+/// What a caller sends with an advance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Call {
+    pub(crate) notes: Option<&'static str>,
+    pub(crate) artifacts: Vec<Value>,
+    pub(crate) context: Option<Map<String, Value>>,
+    pub(crate) preferences: Option<Preferences>,
+}
+
+impl Call {
+    pub(crate) fn nothing() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn notes(notes: &'static str) -> Self {
+        Self { notes: Some(notes), ..Self::default() }
+    }
+
+    pub(crate) fn artifact(artifact: Value) -> Self {
+        Self { artifacts: vec![artifact], ..Self::default() }
+    }
+
+    pub(crate) fn context(context: Value) -> Self {
+        Self { context: context.as_object().cloned(), ..Self::default() }
+    }
+
+    pub(crate) fn decide(decision: &str) -> Self {
+        Self::artifact(json!({"kind": "wr.loop_control", "decision": decision}))
+    }
+}

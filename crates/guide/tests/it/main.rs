@@ -1,0 +1,14 @@
+//! The integration tests of the crate, as one program.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
+
+mod bundles;
+mod compile;
+mod engine;
+mod error_pages;
+mod harness;
+mod model;
+mod problem_pages;
+mod registry;
+mod schemas;
+mod tokens;

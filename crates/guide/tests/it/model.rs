@@ -1,0 +1,143 @@
+//! The whole engine against a naive model: a run of counted loops is its unrolled list of steps, and
+//! a node is a place in that list.
+
+use guide::project::preferred_tip;
+use guide::record::{EngineState, NodeId};
+use guide::state::SessionState;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::harness::{Call, Harness, workflow};
+
+/// A part of a workflow.
+#[derive(Clone, Debug)]
+enum Part {
+    Step,
+    Times(u32, Vec<Part>),
+}
+
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    let leaf = Just(Part::Step);
+    let part = leaf.prop_recursive(3, 12, 3, |inner| {
+        (0..=3_u32, prop::collection::vec(inner, 1..=3)).prop_map(|(count, parts)| Part::Times(count, parts))
+    });
+    prop::collection::vec(part, 1..=4)
+}
+
+/// The source of the parts, and the unrolled list of their step instances.
+fn build(parts: &[Part]) -> (Value, Vec<String>) {
+    let mut number = 0;
+    let steps = source(parts, &mut number);
+    let mut unrolled = Vec::new();
+    unroll(&steps, "", &mut unrolled);
+    // So that something can always run.
+    let mut steps = steps;
+    steps.push(json!({"id": "end", "title": "End", "prompt": "End."}));
+    unrolled.push("end".to_owned());
+    (Value::Array(steps), unrolled)
+}
+
+fn source(parts: &[Part], number: &mut u32) -> Vec<Value> {
+    parts
+        .iter()
+        .map(|part| {
+            *number += 1;
+            let id = format!("part-{number}");
+            match part {
+                Part::Step => json!({"id": id, "title": id, "prompt": "Do it."}),
+                Part::Times(count, body) => json!({
+                    "id": id, "type": "loop", "title": id,
+                    "loop": {"type": "for", "count": count, "maxIterations": 5},
+                    "body": source(body, number),
+                }),
+            }
+        })
+        .collect()
+}
+
+fn unroll(steps: &[Value], path: &str, unrolled: &mut Vec<String>) {
+    for step in steps {
+        let id = step["id"].as_str().unwrap();
+        match step["loop"]["count"].as_u64() {
+            None if path.is_empty() => unrolled.push(id.to_owned()),
+            None => unrolled.push(format!("{path}::{id}")),
+            Some(count) => {
+                for iteration in 0..count {
+                    let outer = if path.is_empty() { String::new() } else { format!("{path}/") };
+                    let body = step["body"].as_array().unwrap();
+                    unroll(body, &format!("{outer}{id}@{iteration}"), unrolled);
+                }
+            }
+        }
+    }
+}
+
+/// What somebody does next, to which of the nodes so far.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Advance(u16),
+    AdvanceWithoutNotes(u16),
+    Checkpoint(u16),
+}
+
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    let action = prop_oneof![
+        6 => any::<u16>().prop_map(Action::Advance),
+        2 => any::<u16>().prop_map(Action::AdvanceWithoutNotes),
+        1 => any::<u16>().prop_map(Action::Checkpoint),
+    ];
+    prop::collection::vec(action, 0..=40)
+}
+
+/// A node, as the model knows it.
+struct Place {
+    node: NodeId,
+    step: usize,
+    blocked: usize,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn the_engine_does_what_the_unrolled_list_says(parts in parts(), actions in actions()) {
+        let (steps, unrolled) = build(&parts);
+        let mut run = Harness::start(workflow(steps), json!({}), None);
+        let mut places = vec![Place { node: run.root.clone(), step: 0, blocked: 0 }];
+        for action in actions {
+            // Mostly the newest node, sometimes an older one: a fork.
+            let (Action::Advance(number) | Action::AdvanceWithoutNotes(number) | Action::Checkpoint(number)) = action;
+            let from = if number % 4 == 0 { usize::from(number) % places.len() } else { places.len() - 1 };
+            let (node, step, blocked) = (places[from].node.clone(), places[from].step, places[from].blocked);
+            let made = match action {
+                Action::Checkpoint(_) => {
+                    let node = run.checkpoint(&node, None);
+                    Place { node, step, blocked }
+                }
+                Action::Advance(_) => match run.try_advance(&node, Call::notes("done")) {
+                    Err(error) => {
+                        prop_assert!(step == unrolled.len(), "only a complete run refuses to go on: {error}");
+                        continue;
+                    }
+                    Ok(node) => Place { node, step: step + 1, blocked: 0 },
+                },
+                Action::AdvanceWithoutNotes(_) => match run.try_advance(&node, Call::nothing()) {
+                    Err(error) => {
+                        prop_assert!(step == unrolled.len() || blocked == 10, "{error}");
+                        continue;
+                    }
+                    Ok(node) => Place { node, step, blocked: blocked + 1 },
+                },
+            };
+            prop_assert_eq!(run.pending(&made.node), unrolled.get(made.step).cloned());
+            prop_assert_eq!(matches!(run.snapshot(&made.node), EngineState::Blocked(_)), made.blocked > 0);
+            prop_assert_eq!(run.snapshot(&made.node).is_complete(), made.step == unrolled.len());
+            places.push(made);
+        }
+        let again = SessionState::fold(run.state.session_id().clone(), &run.events).unwrap();
+        prop_assert_eq!(&again, &run.state, "the log alone gives the state");
+        let newest = places.last().unwrap();
+        let tip = preferred_tip(&run.state, &run.state.runs()[0]).unwrap();
+        prop_assert_eq!(&tip.id, &newest.node, "the tip is where something happened last");
+    }
+}
