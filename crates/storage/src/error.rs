@@ -1,0 +1,311 @@
+//! What can go wrong with the store: many causes, few codes.
+
+use std::io;
+
+use canon::digest::Digest;
+use canon::error::{Envelope, Retry};
+use guide::record::{EventIndex, SessionId};
+
+use crate::files::SessionHealth;
+
+/// How long a caller waits before it tries a busy session again. An append takes a few
+/// milliseconds; a person would not notice this, and a queue of agents drains well within it.
+pub const RETRY_AFTER_MS: u64 = 250;
+
+canon::error_codes! {
+    /// The codes of the store.
+    pub enum StoreErrorCode {
+        /// Another writer has the session.
+        SessionLocked => "SESSION_LOCKED",
+        /// The session is damaged, or of a newer version.
+        SessionNotHealthy => "SESSION_NOT_HEALTHY",
+        /// There is no such session.
+        SessionUnknown => "SESSION_UNKNOWN",
+        /// There is such a session already.
+        SessionExists => "SESSION_EXISTS",
+        /// The session has moved on since it was read.
+        SessionMoved => "SESSION_MOVED",
+        /// The whole store is being cleaned up, or a writer keeps it from being cleaned up.
+        StoreBusy => "STORE_BUSY",
+        /// The disk reported an error.
+        StoreIo => "STORE_IO",
+        /// The disk is full.
+        StoreFull => "STORE_FULL",
+        /// The data directory cannot be written.
+        StoreReadOnly => "STORE_READ_ONLY",
+        /// The data directory was written by a newer version.
+        StoreNewerVersion => "STORE_NEWER_VERSION",
+        /// A file that belongs to no session is unreadable.
+        StoreDamaged => "STORE_DAMAGED",
+        /// A snapshot, workflow or artifact is not there.
+        StoreObjectMissing => "STORE_OBJECT_MISSING",
+        /// A snapshot, workflow or artifact is not what its name says.
+        StoreObjectDamaged => "STORE_OBJECT_DAMAGED",
+        /// Something is larger than the store takes or reads.
+        StoreTooLarge => "STORE_TOO_LARGE",
+    }
+}
+
+/// What is kept under the digest of its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// The state of a run at a node.
+    Snapshot,
+    /// A compiled workflow.
+    Workflow,
+    /// A large output.
+    Artifact,
+}
+
+impl ObjectKind {
+    /// What to call it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::Workflow => "workflow",
+            Self::Artifact => "artifact",
+        }
+    }
+}
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another writer has the session.
+    #[error("session {session} is being written by somebody else")]
+    Locked {
+        /// Which session.
+        session: SessionId,
+    },
+    /// The session cannot be executed.
+    #[error("session {session} is {}", .health)]
+    NotHealthy {
+        /// Which session.
+        session: SessionId,
+        /// What is wrong with it.
+        health: Box<SessionHealth>,
+    },
+    /// There is no such session.
+    #[error("there is no session {session}")]
+    Unknown {
+        /// Which session.
+        session: SessionId,
+    },
+    /// There is such a session already.
+    #[error("there is a session {session} already")]
+    Exists {
+        /// Which session.
+        session: SessionId,
+    },
+    /// The plan was made for another end of the log.
+    #[error("session {session} continues at event {}, and the plan begins at event {}", tip.0, planned.0)]
+    Moved {
+        /// Which session.
+        session: SessionId,
+        /// The index of the next event.
+        tip: EventIndex,
+        /// The index that the plan begins with.
+        planned: EventIndex,
+    },
+    /// The writer had a failure, and no longer knows what is on the disk.
+    #[error("the last append to session {session} failed, and its lock has to be taken again")]
+    Spent {
+        /// Which session.
+        session: SessionId,
+    },
+    /// The whole store is locked.
+    #[error("the store is busy: {with}")]
+    Busy {
+        /// With what.
+        with: &'static str,
+    },
+    /// The disk reported an error.
+    #[error("the disk failed to {doing} {path}")]
+    Disk {
+        /// What was being done.
+        doing: &'static str,
+        /// To what, relative to the data directory.
+        path: String,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The data directory is of a newer version.
+    #[error("the data directory has format {found}, and this program knows formats up to {known}")]
+    NewerVersion {
+        /// The version found.
+        found: u64,
+        /// The newest version known.
+        known: u64,
+    },
+    /// A file of the store itself is not readable.
+    #[error("{path} is damaged: {problem}")]
+    Damaged {
+        /// Which file, relative to the data directory.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An object is not there.
+    #[error("there is no {} {digest}", kind.as_str())]
+    ObjectMissing {
+        /// Which sort.
+        kind: ObjectKind,
+        /// Its name.
+        digest: Digest,
+    },
+    /// An object is not what its name says.
+    #[error("the {} {digest} is damaged: {problem}", kind.as_str())]
+    ObjectDamaged {
+        /// Which sort.
+        kind: ObjectKind,
+        /// Its name.
+        digest: Digest,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Something is too large.
+    #[error("{what} has {measured} bytes, and at most {maximum} are taken")]
+    TooLarge {
+        /// What.
+        what: String,
+        /// How large it is.
+        measured: u64,
+        /// How large it may be.
+        maximum: u64,
+    },
+}
+
+impl StoreError {
+    /// Wraps an error of the disk.
+    pub(crate) fn disk<P: ToString + ?Sized>(
+        doing: &'static str,
+        path: &P,
+    ) -> impl FnOnce(io::Error) -> Self {
+        // The path is only spelt out when something failed.
+        move |cause| Self::Disk { doing, path: path.to_string(), cause }
+    }
+
+    /// The code that programs branch on.
+    pub fn code(&self) -> StoreErrorCode {
+        match self {
+            Self::Locked { .. } => StoreErrorCode::SessionLocked,
+            Self::NotHealthy { .. } => StoreErrorCode::SessionNotHealthy,
+            Self::Unknown { .. } => StoreErrorCode::SessionUnknown,
+            Self::Exists { .. } => StoreErrorCode::SessionExists,
+            Self::Moved { .. } | Self::Spent { .. } => StoreErrorCode::SessionMoved,
+            Self::Busy { .. } => StoreErrorCode::StoreBusy,
+            Self::Disk { cause, .. } => match cause.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreErrorCode::StoreFull,
+                io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                    StoreErrorCode::StoreReadOnly
+                }
+                io::ErrorKind::FileTooLarge => StoreErrorCode::StoreTooLarge,
+                _ => StoreErrorCode::StoreIo,
+            },
+            Self::NewerVersion { .. } => StoreErrorCode::StoreNewerVersion,
+            Self::Damaged { .. } => StoreErrorCode::StoreDamaged,
+            Self::ObjectMissing { .. } => StoreErrorCode::StoreObjectMissing,
+            Self::ObjectDamaged { .. } => StoreErrorCode::StoreObjectDamaged,
+            Self::TooLarge { .. } => StoreErrorCode::StoreTooLarge,
+        }
+    }
+
+    /// Whether the same call can succeed later.
+    pub fn retry(&self) -> Retry {
+        match self.code() {
+            StoreErrorCode::SessionLocked | StoreErrorCode::StoreBusy => Retry::AfterMs(RETRY_AFTER_MS),
+            StoreErrorCode::SessionMoved => Retry::Immediate,
+            StoreErrorCode::SessionNotHealthy
+            | StoreErrorCode::SessionUnknown
+            | StoreErrorCode::SessionExists
+            | StoreErrorCode::StoreIo
+            | StoreErrorCode::StoreFull
+            | StoreErrorCode::StoreReadOnly
+            | StoreErrorCode::StoreNewerVersion
+            | StoreErrorCode::StoreDamaged
+            | StoreErrorCode::StoreObjectMissing
+            | StoreErrorCode::StoreObjectDamaged
+            | StoreErrorCode::StoreTooLarge => Retry::NotRetryable,
+        }
+    }
+
+    /// The error as a caller is told it: what happened, what to do, and that nothing was lost.
+    pub fn envelope(&self) -> Envelope {
+        let mut message = self.to_string();
+        if let Self::Disk { cause, .. } = self {
+            message = format!("{message}: {cause}");
+        }
+        let envelope = Envelope::new(self.code(), message).suggest(self.suggestion()).retry(self.retry());
+        match self {
+            Self::Locked { session }
+            | Self::Unknown { session }
+            | Self::Exists { session }
+            | Self::Spent { session } => envelope.detail("sessionId", session.as_str()),
+            Self::NotHealthy { session, health } => {
+                let envelope =
+                    envelope.detail("sessionId", session.as_str()).detail("health", health.as_str());
+                match health.damage() {
+                    Some(damage) => envelope
+                        .detail("reason", damage.reason.as_str())
+                        .detail("file", damage.file.as_str())
+                        .detail("validEvents", health.valid_events()),
+                    None => envelope,
+                }
+            }
+            Self::Moved { session, tip, planned } => envelope
+                .detail("sessionId", session.as_str())
+                .detail("nextEventIndex", tip.0)
+                .detail("plannedEventIndex", planned.0),
+            Self::Busy { .. } => envelope,
+            Self::Disk { path, .. } | Self::Damaged { path, .. } => envelope.detail("file", path.as_str()),
+            Self::NewerVersion { found, known } => envelope.detail("found", *found).detail("known", *known),
+            Self::ObjectMissing { kind, digest } | Self::ObjectDamaged { kind, digest, .. } => {
+                envelope.detail("kind", kind.as_str()).detail("digest", digest.to_string())
+            }
+            Self::TooLarge { measured, maximum, .. } => {
+                envelope.detail("measuredBytes", *measured).detail("maximumBytes", *maximum)
+            }
+        }
+    }
+
+    fn suggestion(&self) -> &'static str {
+        match self.code() {
+            StoreErrorCode::SessionLocked => {
+                "Wait a moment and repeat the call. If it stays busy, look for another interlock process that uses the same data directory."
+            }
+            StoreErrorCode::SessionNotHealthy => {
+                "Run `interlock session verify` for the session to see what is damaged. What was recorded before the damage can still be shown; to go on working, start a new run."
+            }
+            StoreErrorCode::SessionUnknown => {
+                "Check the id with `interlock session list`, and that the data directory is the right one."
+            }
+            StoreErrorCode::SessionExists => "Choose another id, or import it as a new session.",
+            StoreErrorCode::SessionMoved => {
+                "Read the session again and repeat the call: nothing was recorded twice."
+            }
+            StoreErrorCode::StoreBusy => "Wait a moment and repeat the call.",
+            StoreErrorCode::StoreIo => {
+                "Look at the system's log for errors of the disk, then repeat the call: what was acknowledged before is safe."
+            }
+            StoreErrorCode::StoreFull => {
+                "Make room on the disk, for example with `interlock session gc`, and repeat the call. Nothing was lost."
+            }
+            StoreErrorCode::StoreReadOnly => {
+                "Make the data directory writable for this user, or point INTERLOCK_HOME or --data-dir at one that is."
+            }
+            StoreErrorCode::StoreNewerVersion => {
+                "Use a version of interlock that knows this format, or another data directory. Nothing was changed."
+            }
+            StoreErrorCode::StoreDamaged => {
+                "Restore the file from a backup. Sessions are not affected by it."
+            }
+            StoreErrorCode::StoreObjectMissing | StoreErrorCode::StoreObjectDamaged => {
+                "Run `interlock session verify` to see which sessions need it, and restore the file from a backup or from an exported bundle."
+            }
+            StoreErrorCode::StoreTooLarge => {
+                "Make it smaller, or split it. A session that has reached its limit is continued by a new run."
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Collecting what nobody needs: old sessions, then what only they referred to.
+//!
+//! Sessions go first and objects after them, so that a crash leaves objects without a session and never
+//! the reverse. If anything at all cannot be validated, nothing is deleted: a session that cannot be read
+//! may need what looks unneeded.
+
+use std::collections::BTreeSet;
+
+use canon::digest::Digest;
+use guide::record::{SessionId, SnapshotRef};
+
+use super::{SessionFiles, layout, writer};
+use crate::disk::{DiskPath, FileKind, Sharing};
+use crate::error::{ObjectKind, StoreError};
+
+/// How long sessions are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// The time now, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// How long after its last activity a session is deleted.
+    pub ttl_ms: u64,
+    /// Only say what would be deleted.
+    pub dry_run: bool,
+}
+
+/// What a collection did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GcReport {
+    /// Whether it deleted anything, and if not, why not.
+    pub outcome: GcOutcome,
+    /// The sessions that were deleted, or would be.
+    pub deleted_sessions: Vec<SessionId>,
+    /// How many sessions stay.
+    pub retained_sessions: usize,
+    /// Sessions that stay although they are old, because they are marked.
+    pub spared_sessions: Vec<SessionId>,
+    /// How many snapshots were deleted, or would be.
+    pub deleted_snapshots: usize,
+    /// How many workflows were deleted, or would be.
+    pub deleted_workflows: usize,
+    /// How many artifacts were deleted, or would be.
+    pub deleted_artifacts: usize,
+    /// How many unfinished files and directories were deleted, or would be.
+    pub deleted_leftovers: usize,
+    /// What could not be validated, in words: the reason for safe mode.
+    pub warnings: Vec<String>,
+}
+
+/// Whether a collection deleted anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GcOutcome {
+    /// Everything was validated, and what was not needed is gone.
+    #[default]
+    Collected,
+    /// Everything was validated; nothing was deleted because nothing should be.
+    DryRun,
+    /// Something could not be validated, so nothing was deleted.
+    SafeMode,
+}
+
+/// What retained sessions refer to.
+#[derive(Default)]
+struct Marks {
+    snapshots: BTreeSet<SnapshotRef>,
+    workflows: BTreeSet<Digest>,
+    artifacts: BTreeSet<Digest>,
+}
+
+/// What was found in `sessions/`.
+#[derive(Default)]
+struct Survey {
+    expired: Vec<SessionId>,
+    /// Directories without a session: starts and deletions that were cut off.
+    leftovers: Vec<DiskPath>,
+    marks: Marks,
+}
+
+impl SessionFiles {
+    /// Deletes sessions whose last activity is long ago, and what only they needed.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] while somebody writes, and those of the disk. Whatever was deleted before an
+    /// error is not missed.
+    pub fn gc(&self, retention: Retention) -> Result<GcReport, StoreError> {
+        if self.disk().stat(&layout::sessions()).map_err(StoreError::disk("look at", "sessions"))?.is_none() {
+            return Ok(GcReport::default());
+        }
+        let path = layout::store_lock();
+        let lock =
+            self.disk().try_lock(&path, Sharing::Exclusive).map_err(StoreError::disk("lock", &path))?;
+        let Some(_lock) = lock else { return Err(StoreError::Busy { with: "a session is being written" }) };
+        // Nothing may be deleted because of what memory says about the disk.
+        self.0.snapshots.forget();
+        let mut report = GcReport::default();
+        let mut survey = self.survey(retention, &mut report)?;
+        self.mark_bases(&mut survey.marks, &mut report);
+        if !report.warnings.is_empty() {
+            report.outcome = GcOutcome::SafeMode;
+            return Ok(report);
+        }
+        if retention.dry_run {
+            report.outcome = GcOutcome::DryRun;
+        }
+        report.deleted_sessions.clone_from(&survey.expired);
+        report.deleted_leftovers = survey.leftovers.len();
+        if !retention.dry_run {
+            for session in &survey.expired {
+                self.delete_session(session)?;
+            }
+            for leftover in &survey.leftovers {
+                self.remove_tree(leftover)?;
+            }
+        }
+        let marks = &survey.marks;
+        report.deleted_snapshots =
+            self.sweep(&layout::snapshots(), ".json", retention.dry_run, |digest| {
+                marks.snapshots.contains(&SnapshotRef(digest))
+            })?;
+        report.deleted_workflows = self.sweep(&layout::pinned(), ".json", retention.dry_run, |digest| {
+            marks.workflows.contains(&digest)
+        })?;
+        report.deleted_artifacts = self
+            .sweep(&layout::artifacts(), "", retention.dry_run, |digest| marks.artifacts.contains(&digest))?;
+        self.0.snapshots.forget();
+        Ok(report)
+    }
+
+    /// Looks at every session: which are expired, and what the others need.
+    fn survey(&self, retention: Retention, report: &mut GcReport) -> Result<Survey, StoreError> {
+        let dir = layout::sessions();
+        let mut survey = Survey::default();
+        let mut names = self.disk().list(&dir).map_err(StoreError::disk("list", &dir))?;
+        names.sort_unstable();
+        for name in names {
+            if name.starts_with(layout::STAGING) || name.starts_with(layout::TRASH) {
+                survey.leftovers.push(dir.join(&name));
+                continue;
+            }
+            let Ok(session) = SessionId::parse(&name) else { continue };
+            let prefix = match self.load_validated_prefix(&session) {
+                Ok(prefix) => prefix,
+                // A directory without a session was never acknowledged, or is half deleted.
+                Err(StoreError::Unknown { .. }) => {
+                    survey.leftovers.push(dir.join(&name));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if !prefix.health.is_healthy() {
+                report.warnings.push(format!("session {session} is {}", prefix.health));
+                report.retained_sessions += 1;
+                continue;
+            }
+            // Imported sessions have old events in new files; copied ones have new events in old files.
+            let recorded = prefix.loaded.events.last().map_or(0, |event| event.timestamp_ms);
+            let written = self.manifest_stat(&session)?.map_or(0, |stat| stat.modified_ms);
+            let idle = retention.now_ms.saturating_sub(recorded.max(written));
+            if idle >= retention.ttl_ms {
+                if !self.is_kept(&session)? {
+                    survey.expired.push(session);
+                    continue;
+                }
+                report.spared_sessions.push(session);
+            }
+            report.retained_sessions += 1;
+            let marks = &mut survey.marks;
+            marks.snapshots.extend(writer::pinned(&prefix.loaded.manifest));
+            for (kind, digest) in prefix.loaded.events.iter().flat_map(writer::references) {
+                match kind {
+                    ObjectKind::Workflow => marks.workflows.insert(digest),
+                    ObjectKind::Artifact => marks.artifacts.insert(digest),
+                    // Pinned by the manifest, which was compared with the events.
+                    ObjectKind::Snapshot => true,
+                };
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Marks what the marked snapshots are built on.
+    fn mark_bases(&self, marks: &mut Marks, report: &mut GcReport) {
+        let roots: Vec<_> = marks.snapshots.iter().copied().collect();
+        for root in roots {
+            match self.0.snapshots.bases(self.disk().as_ref(), root) {
+                Ok(bases) => marks.snapshots.extend(bases),
+                Err(error) => report.warnings.push(error.to_string()),
+            }
+        }
+    }
+
+    /// Deletes the files of a directory of objects that are not marked, and unfinished ones.
+    fn sweep(
+        &self,
+        dir: &DiskPath,
+        extension: &str,
+        dry_run: bool,
+        marked: impl Fn(Digest) -> bool,
+    ) -> Result<usize, StoreError> {
+        let disk = self.disk();
+        let mut deleted = 0;
+        for name in disk.list(dir).map_err(StoreError::disk("list", dir))? {
+            let unneeded = match layout::digest_of_name(&name, extension) {
+                Some(digest) => !marked(digest),
+                None => name.ends_with(layout::TEMPORARY),
+            };
+            if unneeded {
+                deleted += 1;
+                if !dry_run {
+                    let path = dir.join(&name);
+                    disk.remove_file(&path).map_err(StoreError::disk("delete", &path))?;
+                }
+            }
+        }
+        if deleted > 0 && !dry_run {
+            disk.sync_dir(Some(dir)).map_err(StoreError::disk("write", dir))?;
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes a session: out of sight by one rename, then piece by piece.
+    fn delete_session(&self, session: &SessionId) -> Result<(), StoreError> {
+        let (sessions, path) = (layout::sessions(), layout::session(session));
+        let trash = sessions.join(&format!("{}{:x}", layout::TRASH, self.disk().unique()));
+        let disk = self.disk();
+        let failed = || StoreError::disk("delete", &path);
+        disk.rename(&path, &trash).and_then(|()| disk.sync_dir(Some(&sessions))).map_err(failed())?;
+        self.remove_tree(&trash)
+    }
+
+    /// Removes a directory of the two levels that a session has.
+    pub(super) fn remove_tree(&self, dir: &DiskPath) -> Result<(), StoreError> {
+        let disk = self.disk();
+        let failed = || StoreError::disk("delete", dir);
+        for name in disk.list(dir).map_err(failed())? {
+            let path = dir.join(&name);
+            let is_dir = disk.stat(&path).map_err(failed())?.is_some_and(|stat| stat.kind == FileKind::Dir);
+            if is_dir {
+                for name in disk.list(&path).map_err(failed())? {
+                    disk.remove_file(&path.join(&name)).map_err(failed())?;
+                }
+                disk.remove_dir(&path).map_err(failed())?;
+            } else {
+                disk.remove_file(&path).map_err(failed())?;
+            }
+        }
+        disk.remove_dir(dir).map_err(failed())
+    }
+}

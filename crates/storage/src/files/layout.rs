@@ -1,0 +1,83 @@
+//! Where everything is, relative to the data directory.
+
+use canon::digest::Digest;
+use guide::record::SessionId;
+
+use crate::disk::DiskPath;
+
+/// The file that says which version of the layout this is.
+pub(super) const FORMAT: &str = "format.json";
+/// Staged sessions, which become sessions by a rename.
+pub(super) const STAGING: &str = ".staging-";
+/// Sessions that are being deleted.
+pub(super) const TRASH: &str = ".trash-";
+/// What the names of unfinished files end with.
+pub(super) const TEMPORARY: &str = ".tmp";
+
+pub(super) fn format() -> DiskPath {
+    DiskPath::root(FORMAT)
+}
+
+pub(super) fn sessions() -> DiskPath {
+    DiskPath::root("sessions")
+}
+
+pub(super) fn session(id: &SessionId) -> DiskPath {
+    sessions().join(id.as_str())
+}
+
+/// Held, shared, by whoever appends, and alone by whoever cleans up.
+pub(super) fn store_lock() -> DiskPath {
+    sessions().join(".store.lock")
+}
+
+pub(super) fn session_lock(id: &SessionId) -> DiskPath {
+    session(id).join(".lock")
+}
+
+pub(super) fn manifest(session: &DiskPath) -> DiskPath {
+    session.join("manifest.jsonl")
+}
+
+pub(super) fn events(session: &DiskPath) -> DiskPath {
+    session.join("events")
+}
+
+pub(super) fn keep(id: &SessionId) -> DiskPath {
+    session(id).join("keep")
+}
+
+pub(super) fn snapshots() -> DiskPath {
+    DiskPath::root("snapshots")
+}
+
+pub(super) fn workflows() -> DiskPath {
+    DiskPath::root("workflows")
+}
+
+pub(super) fn pinned() -> DiskPath {
+    workflows().join("pinned")
+}
+
+pub(super) fn artifacts() -> DiskPath {
+    DiskPath::root("artifacts")
+}
+
+pub(super) fn keys() -> DiskPath {
+    DiskPath::root("keys")
+}
+
+/// Everything in it is derived.
+pub(crate) fn cache() -> DiskPath {
+    DiskPath::root("cache")
+}
+
+/// The file name of an object that is JSON.
+pub(super) fn json_name(digest: Digest) -> String {
+    format!("{}.json", digest.to_hex())
+}
+
+/// The digest that a file name stands for, if it stands for one.
+pub(super) fn digest_of_name(name: &str, extension: &str) -> Option<Digest> {
+    Digest::parse(&format!("{}{}", Digest::PREFIX, name.strip_suffix(extension)?)).ok()
+}

@@ -1,0 +1,327 @@
+//! Reading a session: from the manifest, with every byte accounted for.
+
+use canon::digest::Digest;
+use guide::plan::pins_of;
+use guide::record::budgets::PLAN_BYTES;
+use guide::record::{Event, EventIndex, ManifestIndex, ManifestRecord, SegmentRecord, SessionId};
+
+use super::health::{Damage, DamageReason, SessionHealth};
+use super::layout;
+use super::manifest::{Expected, Found, Mismatch, group};
+use crate::disk::{self, Disk, DiskPath};
+use crate::error::StoreError;
+
+/// The most bytes of a manifest: some hundred thousand appends.
+pub const MANIFEST_BYTES: u64 = 64 << 20;
+
+/// What was read of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The events, in order: all of them, or those after the cursor that was given.
+    pub events: Vec<Event>,
+    /// The manifest's records, likewise.
+    pub manifest: Vec<ManifestRecord>,
+    /// Where the reading ended.
+    pub cursor: Cursor,
+}
+
+/// Up to where a session was read and validated. Kept by caches, which then only read what is new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    session_id: SessionId,
+    /// Tells this session from another that was later imported under the same id.
+    file: u64,
+    next_event: EventIndex,
+    next_record: ManifestIndex,
+    /// Where the last whole group ends, its last line end not counted.
+    end: u64,
+    /// How long the file was. More than `end` and a line end means an append that was cut off.
+    length: u64,
+    /// Whether nothing but the line end follows the last whole group.
+    clean: bool,
+}
+
+impl Cursor {
+    /// Before the first event.
+    pub(crate) const fn start(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            file: 0,
+            next_event: EventIndex::FIRST,
+            next_record: ManifestIndex::FIRST,
+            end: 0,
+            length: 0,
+            clean: true,
+        }
+    }
+
+    /// The session.
+    pub const fn session_id(&self) -> &SessionId {
+        &self.session_id
+    }
+
+    /// The index that the next event gets.
+    pub const fn next_event(&self) -> EventIndex {
+        self.next_event
+    }
+
+    /// The index that the next record of the manifest gets.
+    pub const fn next_record(&self) -> ManifestIndex {
+        self.next_record
+    }
+
+    /// The length of the manifest that belongs to it, for telling whether something derived is stale.
+    pub const fn manifest_bytes(&self) -> u64 {
+        self.end
+    }
+
+    pub(super) const fn file(&self) -> u64 {
+        self.file
+    }
+
+    pub(super) const fn set_file(&mut self, file: u64) {
+        self.file = file;
+    }
+
+    pub(super) const fn is_clean(&self) -> bool {
+        self.clean
+    }
+
+    /// The cursor after an append of `records` records that added `bytes` bytes.
+    pub(super) fn after(&self, records: u64, last: EventIndex, bytes: u64, file: u64) -> Self {
+        let line_end = u64::from(self.end > 0);
+        Self {
+            session_id: self.session_id.clone(),
+            file,
+            next_event: last.next(),
+            next_record: ManifestIndex(self.next_record.0 + records),
+            end: self.end + line_end + bytes - 1,
+            length: self.end + line_end + bytes,
+            clean: true,
+        }
+    }
+
+    pub(super) const fn mended(&mut self) {
+        self.clean = true;
+        self.length = if self.end == 0 { 0 } else { self.end + 1 };
+    }
+}
+
+/// What a reading found: the validated part, and what stopped it.
+pub(super) struct Scan {
+    pub(super) loaded: Loaded,
+    pub(super) health: SessionHealth,
+}
+
+/// Reads what follows `from`.
+///
+/// Nobody is locked out meanwhile. A writer that mends the manifest, or a session that is deleted, can
+/// therefore look like damage to a reader that saw one file before and another one after; damage only
+/// counts when the manifest still is what it was.
+pub(super) fn scan(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan, StoreError> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let scan = scan_once(disk, session, from)?;
+        if scan.health.is_healthy() || attempts == SCAN_ATTEMPTS {
+            return Ok(scan);
+        }
+        let manifest = layout::manifest(session);
+        let stat = disk.stat(&manifest).map_err(StoreError::disk("read", &manifest))?;
+        if stat
+            .is_some_and(|stat| stat.id == scan.loaded.cursor.file && stat.len == scan.loaded.cursor.length)
+        {
+            return Ok(scan);
+        }
+    }
+}
+
+/// How often a session is read again because it changed under the reader.
+const SCAN_ATTEMPTS: usize = 4;
+
+fn scan_once(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan, StoreError> {
+    let manifest = layout::manifest(session);
+    let unknown = || StoreError::Unknown { session: from.session_id.clone() };
+    let reading = || StoreError::disk("read", &manifest);
+    let stat = disk.stat(&manifest).map_err(reading())?.ok_or_else(unknown)?;
+    let mut cursor = from.clone();
+    if from.end > 0 {
+        if stat.id != from.file {
+            // Deleted and made anew: nothing that was read before is worth anything.
+            return scan_once(disk, session, &Cursor::start(from.session_id.clone()));
+        }
+        // What follows an append that was cut off may have the same length, so only a tidy end counts.
+        if from.clean && stat.len == from.length {
+            let loaded = Loaded { events: Vec::new(), manifest: Vec::new(), cursor };
+            return Ok(Scan { loaded, health: SessionHealth::Healthy });
+        }
+    }
+    let bytes = match disk.read_from(&manifest, from.end, MANIFEST_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(unknown()),
+        Err(error) => return Err(reading()(error)),
+    };
+    cursor.file = stat.id;
+    cursor.length = from.end + bytes.len() as u64;
+    let mut walk = Walk { disk, session, events: Vec::new(), manifest: Vec::new(), cursor };
+    let mismatch = if stat.len < from.end {
+        let problem = format!("it has {} bytes, and had at least {}", stat.len, from.end);
+        Some(("manifest.jsonl".to_owned(), Mismatch::new(DamageReason::ManifestTruncated, problem)))
+    } else {
+        walk.all(&bytes)?
+    };
+    let Walk { events, manifest, cursor, .. } = walk;
+    let health = match mismatch {
+        None if cursor.end == 0 => return Err(unknown()),
+        None => SessionHealth::Healthy,
+        Some((file, mismatch)) => classify(file, mismatch, cursor.next_event),
+    };
+    Ok(Scan { loaded: Loaded { events, manifest, cursor }, health })
+}
+
+fn classify(file: String, mismatch: Mismatch, valid_until: EventIndex) -> SessionHealth {
+    let damage = Damage { reason: mismatch.reason, file, problem: mismatch.problem };
+    match mismatch.version {
+        Some(version) => SessionHealth::UnknownVersion { damage, version, valid_until },
+        None if valid_until == EventIndex::FIRST => SessionHealth::CorruptHead { damage },
+        None => SessionHealth::CorruptTail { damage, valid_until },
+    }
+}
+
+struct Walk<'d> {
+    disk: &'d dyn Disk,
+    session: &'d DiskPath,
+    events: Vec<Event>,
+    manifest: Vec<ManifestRecord>,
+    cursor: Cursor,
+}
+
+/// The file, and what is wrong in it.
+type Wrong = Option<(String, Mismatch)>;
+
+impl Walk<'_> {
+    /// Reads groups until the bytes end, or are no longer right.
+    fn all(&mut self, bytes: &[u8]) -> Result<Wrong, StoreError> {
+        let base = self.cursor.end;
+        // No record holds a NUL, so those at the end are room that was reserved and never written.
+        let written = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
+        let bytes = &bytes[..written];
+        let mut position = 0;
+        loop {
+            let mut rest = &bytes[position..];
+            if self.cursor.end > 0 {
+                match rest.strip_prefix(b"\n") {
+                    Some(behind) => rest = behind,
+                    None if rest.is_empty() => break,
+                    None => {
+                        let problem = "something follows the last record on its line";
+                        let mismatch = Mismatch::new(DamageReason::SchemaValidationFailed, problem);
+                        return Ok(Some(("manifest.jsonl".to_owned(), mismatch)));
+                    }
+                }
+            }
+            if rest.is_empty() {
+                break;
+            }
+            match self.group(rest)? {
+                FoundGroup::Whole(length) => position = bytes.len() - rest.len() + length,
+                FoundGroup::Beginning => break,
+                FoundGroup::Other(wrong) => return Ok(Some(wrong)),
+            }
+            self.cursor.end = base + position as u64;
+        }
+        let tidy = if self.cursor.end == 0 { 0 } else { self.cursor.end + 1 };
+        // The length alone would take a NUL for the line end.
+        self.cursor.clean = self.cursor.length == tidy && base + written as u64 == tidy;
+        Ok(None)
+    }
+
+    /// Reads one group.
+    fn group(&mut self, bytes: &[u8]) -> Result<FoundGroup, StoreError> {
+        let session_id = self.cursor.session_id.clone();
+        let expected =
+            Expected { session: &session_id, at: self.cursor.next_record, first: self.cursor.next_event };
+        let in_manifest = |mismatch| Ok(FoundGroup::Other(("manifest.jsonl".to_owned(), mismatch)));
+        let (record, length) = match expected.segment(bytes) {
+            Found::Whole(found) => found,
+            Found::Beginning => return Ok(FoundGroup::Beginning),
+            Found::Other(mismatch) => return in_manifest(mismatch),
+        };
+        // The segment was durable before the manifest named it. If it is not what was attested, that is
+        // damage even where the group itself might be unfinished.
+        let events = match self.segment(&record)? {
+            Ok(events) => events,
+            Err(mismatch) => return Ok(FoundGroup::Other((record.segment_rel_path, mismatch))),
+        };
+        let records = group(&session_id, expected.at, record, &pins_of(&events));
+        match expected.pins(&bytes[length..], &records[1..]) {
+            Found::Beginning => Ok(FoundGroup::Beginning),
+            Found::Other(mismatch) => in_manifest(mismatch),
+            Found::Whole(pins) => {
+                self.cursor.next_event =
+                    events.last().map_or(expected.first, |event| event.event_index.next());
+                self.cursor.next_record = ManifestIndex(expected.at.0 + records.len() as u64);
+                self.events.extend(events);
+                self.manifest.extend(records);
+                Ok(FoundGroup::Whole(length + pins))
+            }
+        }
+    }
+
+    /// Reads the segment that a record attests.
+    fn segment(&self, record: &SegmentRecord) -> Result<Result<Vec<Event>, Mismatch>, StoreError> {
+        let path = DiskPath::parse(&format!("{}/{}", self.session, record.segment_rel_path))
+            .expect("the path of a segment is made of numbers");
+        let bytes = match disk::read(self.disk, &path, PLAN_BYTES as u64) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                let problem = "the manifest attests it, and it is not there";
+                return Ok(Err(Mismatch::new(DamageReason::MissingAttestedSegment, problem)));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                return Ok(Err(Mismatch::new(DamageReason::DigestMismatch, error.to_string())));
+            }
+            Err(error) => return Err(StoreError::disk("read", &path)(error)),
+        };
+        if bytes.len() as u64 != record.bytes || Digest::of_bytes(&bytes) != record.sha256 {
+            let problem =
+                format!("its {} bytes are not the {} that were attested", bytes.len(), record.bytes);
+            return Ok(Err(Mismatch::new(DamageReason::DigestMismatch, problem)));
+        }
+        Ok(decode(&bytes, record))
+    }
+}
+
+/// A group, with the file that is wrong where one is.
+enum FoundGroup {
+    Whole(usize),
+    Beginning,
+    Other((String, Mismatch)),
+}
+
+/// The events of a segment whose bytes are right.
+fn decode(bytes: &[u8], record: &SegmentRecord) -> Result<Vec<Event>, Mismatch> {
+    let mut events = Vec::new();
+    let mut next = record.first_event_index;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\n").ok_or_else(|| {
+            Mismatch::new(DamageReason::SchemaValidationFailed, "the last event has no line end")
+        })?;
+        let event = Event::decode(line).map_err(|error| Mismatch::of_decoding(&error))?;
+        if event.event_index != next {
+            let problem = format!("expected event {}, found event {}", next.0, event.event_index.0);
+            return Err(Mismatch::new(DamageReason::NonContiguousIndices, problem));
+        }
+        if event.session_id != record.session_id {
+            let problem = format!("event {} belongs to another session", next.0);
+            return Err(Mismatch::new(DamageReason::SchemaValidationFailed, problem));
+        }
+        next = next.next();
+        events.push(event);
+    }
+    if next != record.last_event_index.next() {
+        let problem = format!("it ends before event {}", next.0);
+        return Err(Mismatch::new(DamageReason::NonContiguousIndices, problem));
+    }
+    Ok(events)
+}

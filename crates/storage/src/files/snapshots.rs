@@ -1,0 +1,375 @@
+//! Snapshots: named after the whole, stored as a difference.
+//!
+//! A snapshot holds every step that was completed so far, and each advance makes one. Stored whole,
+//! a run of `n` steps would take `n²` bytes. A file therefore holds the keys that were added since
+//! an earlier snapshot, its *base*, and the small rest. Which base is chosen as in a Fenwick tree: the
+//! snapshot of generation `g` builds on that of generation `g` with its lowest set bit cleared. The
+//! chain to read back is then as long as `g` has set bits, at most 11 files for 2,000 steps, and a
+//! step costs six or seven keys on average.
+//!
+//! The name stays the digest of the whole canonical snapshot. Reading puts the chain together and
+//! computes that digest: whatever is wrong anywhere in the chain, nothing wrong gets out.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use canon::digest::Digest;
+use canon::json;
+use guide::record::{CompletedSteps, EngineState, ExecutionSnapshot, SnapshotRef, StepInstanceKey};
+use guide::snapshot_digest;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::layout;
+use crate::disk::{self, Disk};
+use crate::error::{ObjectKind, StoreError};
+
+/// The most files that are put together to one snapshot: as many as a generation has bits, and the first.
+pub const CHAIN: usize = 65;
+/// The most bytes of one snapshot file: a hundred thousand completed steps and more.
+pub const SNAPSHOT_BYTES: u64 = 16 << 20;
+/// How many keys the cache holds in all, which bounds its memory to a few megabytes.
+const CACHED_KEYS: usize = 32_768;
+/// How many snapshots the cache holds.
+const CACHED_SNAPSHOTS: usize = 64;
+/// From this many keys on, copying a snapshot takes longer than starting a thread for it.
+const LARGE: usize = 512;
+/// The version of the file.
+const VERSION: u8 = 1;
+
+/// A snapshot that an append brings along.
+#[derive(Clone, Copy, Debug)]
+pub struct NewSnapshot<'a> {
+    /// The snapshot.
+    pub snapshot: &'a ExecutionSnapshot,
+    /// The snapshot of the node before it. Only a hint for storing it well.
+    pub parent: Option<SnapshotRef>,
+}
+
+/// What is in a file: the version, the generation, the base without its prefix, the added keys, and the
+/// snapshot with an empty set.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored<'s> {
+    v: u8,
+    generation: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base: Option<Digest>,
+    added: Vec<Cow<'s, StepInstanceKey>>,
+    rest: Value,
+}
+
+/// A snapshot as it was read, with what is needed to build on it.
+#[derive(Debug)]
+struct Whole {
+    snapshot: Arc<ExecutionSnapshot>,
+    /// Its own file, and those it builds on, nearest first.
+    chain: Vec<Link>,
+}
+
+/// One file of a chain.
+#[derive(Clone, Debug)]
+struct Link {
+    reference: SnapshotRef,
+    generation: u64,
+    /// What the file adds; shared by every snapshot that builds on it.
+    added: Arc<Vec<StepInstanceKey>>,
+}
+
+impl Link {
+    fn new(reference: SnapshotRef, generation: u64, added: Vec<Cow<'_, StepInstanceKey>>) -> Self {
+        let added = Arc::new(added.into_iter().map(Cow::into_owned).collect());
+        Self { reference, generation, added }
+    }
+}
+
+impl Whole {
+    fn keys(&self) -> usize {
+        self.snapshot.state().progress().map_or(0, |(completed, _)| completed.values.len())
+    }
+}
+
+/// The store of snapshots.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    cache: Mutex<Cache>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    entries: HashMap<SnapshotRef, Arc<Whole>>,
+    order: VecDeque<SnapshotRef>,
+    keys: usize,
+}
+
+impl Cache {
+    fn insert(&mut self, reference: SnapshotRef, whole: Arc<Whole>) {
+        let keys = whole.keys();
+        if self.entries.insert(reference, whole).is_some() {
+            return;
+        }
+        self.keys += keys;
+        self.order.push_back(reference);
+        while self.order.len() > 1 && (self.keys > CACHED_KEYS || self.order.len() > CACHED_SNAPSHOTS) {
+            let Some(oldest) = self.order.pop_front() else { break };
+            if let Some(whole) = self.entries.remove(&oldest) {
+                self.keys -= whole.keys();
+            }
+        }
+    }
+}
+
+/// A snapshot that is ready to be written.
+pub(super) struct Prepared<'a> {
+    reference: SnapshotRef,
+    /// What to write; nothing if it is there already.
+    new: Option<Encoded<'a>>,
+}
+
+struct Encoded<'a> {
+    snapshot: &'a ExecutionSnapshot,
+    bytes: Vec<u8>,
+    chain: Vec<Link>,
+}
+
+impl Prepared<'_> {
+    pub(super) const fn reference(&self) -> SnapshotRef {
+        self.reference
+    }
+
+    /// Whether remembering it takes long enough to do something else meanwhile.
+    pub(super) fn is_large(&self) -> bool {
+        let keys = self.new.as_ref().and_then(|new| new.snapshot.state().progress());
+        keys.is_some_and(|(completed, _)| completed.values.len() >= LARGE)
+    }
+}
+
+impl Snapshots {
+    /// Reads a snapshot.
+    pub(super) fn get(
+        &self,
+        disk: &dyn Disk,
+        reference: SnapshotRef,
+    ) -> Result<Arc<ExecutionSnapshot>, StoreError> {
+        self.whole(disk, reference).map(|whole| Arc::clone(&whole.snapshot))
+    }
+
+    /// Decides how a snapshot is stored. Nothing is written yet.
+    pub(super) fn prepare<'a>(
+        &self,
+        disk: &dyn Disk,
+        new: NewSnapshot<'a>,
+    ) -> Result<Prepared<'a>, StoreError> {
+        let reference = snapshot_digest::snapshot_ref(new.snapshot);
+        // A file of that name may be there, from an append that was cut off or from another session. It
+        // counts only if it reads back, or did before; otherwise it is written again.
+        if is_there(disk, reference)? && self.whole(disk, reference).is_ok() {
+            return Ok(Prepared { reference, new: None });
+        }
+        // The parent is a hint: if it cannot be read, or has steps that are gone, the snapshot is stored whole.
+        let parent = new.parent.and_then(|parent| self.whole(disk, parent).ok());
+        let generation = parent.as_ref().map_or(0, |whole| whole.chain[0].generation.saturating_add(1));
+        let (rest, keys) = take_keys(new.snapshot);
+        let empty = CompletedSteps::default();
+        let keys = keys.unwrap_or(&empty);
+        let on_parent = parent.as_ref().and_then(|parent| {
+            let known = parent.snapshot.state().progress().map(|(completed, _)| completed);
+            Some((parent, added_keys(known, keys)?))
+        });
+        let (bases, added) = match on_parent {
+            Some((parent, mut added)) => {
+                // What the files between the parent and the base added is added again: no file is read for it.
+                let wanted = generation & generation.wrapping_sub(1);
+                let skipped = parent.chain.iter().take_while(|link| link.generation > wanted).count();
+                let between = parent.chain[..skipped].iter().flat_map(|link| link.added.iter());
+                added.extend(between);
+                added.sort_unstable();
+                (parent.chain[skipped..].to_vec(), added)
+            }
+            None => (Vec::new(), keys.values.iter().collect()),
+        };
+        let base = bases.first().map(|link| link.reference.0);
+        let rest = serde_json::to_value(&rest).expect("a snapshot is plain data, which always serialises");
+        let own = Link { reference, generation, added: Arc::new(added.iter().copied().cloned().collect()) };
+        let added = added.into_iter().map(Cow::Borrowed).collect();
+        let stored = Stored { v: VERSION, generation, base, added, rest };
+        let mut bytes =
+            serde_json::to_vec(&stored).expect("a snapshot is plain data, which always serialises");
+        bytes.push(b'\n');
+        if bytes.len() as u64 > SNAPSHOT_BYTES {
+            return Err(StoreError::TooLarge {
+                what: format!("the snapshot {reference}"),
+                measured: bytes.len() as u64,
+                maximum: SNAPSHOT_BYTES,
+            });
+        }
+        let chain = std::iter::once(own).chain(bases).collect();
+        Ok(Prepared { reference, new: Some(Encoded { snapshot: new.snapshot, bytes, chain }) })
+    }
+
+    /// Writes a prepared snapshot; it is durable afterwards.
+    pub(super) fn write(&self, disk: &dyn Disk, prepared: &Prepared<'_>) -> Result<(), StoreError> {
+        let name = layout::json_name(prepared.reference.0);
+        let dir = layout::snapshots();
+        let path = dir.join(&name);
+        let failed = StoreError::disk("write", &path);
+        match &prepared.new {
+            Some(new) => {
+                let hex = prepared.reference.0.to_hex();
+                let temporary = format!("{hex}-{:x}{}", disk.unique(), layout::TEMPORARY);
+                disk::publish(disk, &dir, &temporary, &name, &new.bytes).map_err(failed)
+            }
+            // Whoever put it there may not have come as far as this.
+            None => disk.sync_dir(Some(&dir)).map_err(failed),
+        }
+    }
+
+    /// Keeps a written snapshot at hand: the next advance begins with it.
+    pub(super) fn keep(&self, prepared: &Prepared<'_>) {
+        if let Some(new) = &prepared.new {
+            let snapshot = Arc::new(new.snapshot.clone());
+            let whole = Whole { snapshot, chain: new.chain.clone() };
+            self.remember(prepared.reference, &Arc::new(whole));
+        }
+    }
+
+    /// The references that a stored snapshot is built on, nearest first.
+    pub(super) fn bases(
+        &self,
+        disk: &dyn Disk,
+        reference: SnapshotRef,
+    ) -> Result<Vec<SnapshotRef>, StoreError> {
+        self.whole(disk, reference).map(|whole| whole.chain[1..].iter().map(|link| link.reference).collect())
+    }
+
+    /// Forgets what was read, so that the next reading meets the disk.
+    pub(super) fn forget(&self) {
+        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Cache::default();
+    }
+
+    fn cached(&self, reference: SnapshotRef) -> Option<Arc<Whole>> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.entries.get(&reference).map(Arc::clone)
+    }
+
+    fn remember(&self, reference: SnapshotRef, whole: &Arc<Whole>) {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).insert(reference, Arc::clone(whole));
+    }
+
+    fn whole(&self, disk: &dyn Disk, reference: SnapshotRef) -> Result<Arc<Whole>, StoreError> {
+        if let Some(whole) = self.cached(reference) {
+            return Ok(whole);
+        }
+        let damaged = |problem: String| StoreError::ObjectDamaged {
+            kind: ObjectKind::Snapshot,
+            digest: reference.0,
+            problem,
+        };
+        let top = read(disk, reference)?;
+        let rest = top.rest;
+        let mut chain = vec![Link::new(reference, top.generation, top.added)];
+        let mut base = top.base;
+        while let Some(next) = base {
+            if chain.len() == CHAIN {
+                return Err(damaged(format!("it is made of more than {CHAIN} files")));
+            }
+            let next = SnapshotRef(next);
+            let file = read(disk, next)
+                .map_err(|error| damaged(format!("it builds on {next}, which cannot be read: {error}")))?;
+            // Also what keeps a forged circle from being walked.
+            if chain.last().is_some_and(|link| file.generation >= link.generation) {
+                return Err(damaged(format!("it builds on {next}, which is not older")));
+            }
+            chain.push(Link::new(next, file.generation, file.added));
+            base = file.base;
+        }
+        let keys = chain.iter().flat_map(|link| link.added.iter().cloned()).collect();
+        let mut snapshot = ExecutionSnapshot::from_value(rest).map_err(|error| damaged(error.to_string()))?;
+        put_keys(&mut snapshot, keys)
+            .map_err(|()| damaged("it has steps and no place for them".to_owned()))?;
+        if snapshot_digest::snapshot_ref(&snapshot) != reference {
+            return Err(damaged("its content is not what its name says".to_owned()));
+        }
+        let whole = Arc::new(Whole { snapshot: Arc::new(snapshot), chain });
+        self.remember(reference, &whole);
+        Ok(whole)
+    }
+}
+
+fn is_there(disk: &dyn Disk, reference: SnapshotRef) -> Result<bool, StoreError> {
+    let path = layout::snapshots().join(&layout::json_name(reference.0));
+    Ok(disk.stat(&path).map_err(StoreError::disk("look at", &path))?.is_some())
+}
+
+fn read(disk: &dyn Disk, reference: SnapshotRef) -> Result<Stored<'static>, StoreError> {
+    let path = layout::snapshots().join(&layout::json_name(reference.0));
+    let damaged = |problem: String| StoreError::ObjectDamaged {
+        kind: ObjectKind::Snapshot,
+        digest: reference.0,
+        problem,
+    };
+    let bytes = match disk::read(disk, &path, SNAPSHOT_BYTES) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => {
+            return Err(StoreError::ObjectMissing { kind: ObjectKind::Snapshot, digest: reference.0 });
+        }
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Err(damaged(error.to_string())),
+        Err(error) => return Err(StoreError::disk("read", &path)(error)),
+    };
+    let value = json::read(&bytes, &json::Limits::default()).map_err(|error| damaged(error.to_string()))?;
+    let stored: Stored<'static> =
+        serde_json::from_value(value).map_err(|error| damaged(error.to_string()))?;
+    if stored.v == VERSION { Ok(stored) } else { Err(damaged(format!("version {} is not known", stored.v))) }
+}
+
+/// The snapshot without its keys, and the keys.
+fn take_keys(snapshot: &ExecutionSnapshot) -> (ExecutionSnapshot, Option<&CompletedSteps>) {
+    let state = match snapshot.state() {
+        EngineState::Init => EngineState::Init,
+        EngineState::Complete => EngineState::Complete,
+        EngineState::Running(running) => EngineState::Running(guide::record::Running {
+            completed: CompletedSteps::default(),
+            loop_stack: running.loop_stack.clone(),
+            pending: running.pending.clone(),
+        }),
+        EngineState::Blocked(blocked) => EngineState::Blocked(guide::record::Blocked {
+            completed: CompletedSteps::default(),
+            loop_stack: blocked.loop_stack.clone(),
+            pending: blocked.pending.clone(),
+            blocked: blocked.blocked.clone(),
+        }),
+    };
+    let mut rest = ExecutionSnapshot::new(state);
+    rest.v = snapshot.v;
+    rest.engine_payload.v = snapshot.engine_payload.v;
+    (rest, snapshot.state().progress().map(|(completed, _)| completed))
+}
+
+fn put_keys(snapshot: &mut ExecutionSnapshot, keys: Vec<StepInstanceKey>) -> Result<(), ()> {
+    match &mut snapshot.engine_payload.engine_state {
+        EngineState::Running(running) => running.completed.values.extend(keys),
+        EngineState::Blocked(blocked) => blocked.completed.values.extend(keys),
+        EngineState::Init | EngineState::Complete if keys.is_empty() => {}
+        EngineState::Init | EngineState::Complete => return Err(()),
+    }
+    Ok(())
+}
+
+/// The keys that are not known yet, in one pass over two sorted sets; nothing if a known one is gone.
+fn added_keys<'k>(
+    known: Option<&CompletedSteps>,
+    keys: &'k CompletedSteps,
+) -> Option<Vec<&'k StepInstanceKey>> {
+    let mut known = known.into_iter().flat_map(|known| &known.values).peekable();
+    let mut added = Vec::new();
+    for key in &keys.values {
+        if known.peek() == Some(&key) {
+            known.next();
+        } else {
+            added.push(key);
+        }
+    }
+    known.next().is_none().then_some(added)
+}

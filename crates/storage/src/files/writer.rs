@@ -1,0 +1,385 @@
+//! Appending: the one way in which a session changes.
+//!
+//! ```text
+//!   lock and validate ──► mend the manifest, if an append was cut off
+//!                              │
+//!            ┌─────────────────┴──────────────────┐        at the same time
+//!   snapshots, workflows, artifacts         the segment
+//!   temp, fsync, rename, fsync(dir)   temp, fsync, rename, fsync(dir)
+//!            └─────────────────┬──────────────────┘
+//!              the manifest's group: one write, one fsync   ◄── here it becomes true
+//! ```
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+
+use guide::plan::AppendPlan;
+use guide::record::{Event, EventData, EventIndex, ManifestRecord, OutputPayload, SessionId, SnapshotRef};
+
+use super::log::{self, Cursor, Loaded};
+use super::snapshots::{NewSnapshot, Prepared};
+use super::{SessionFiles, layout, manifest, objects};
+use crate::disk::{self, DiskPath, Lock, Sharing, Unsynced};
+use crate::error::{ObjectKind, StoreError};
+use crate::files::objects::NewObject;
+
+/// What the events of an append refer to, where the store does not have it yet.
+#[derive(Clone, Debug, Default)]
+pub struct Attachments<'a> {
+    /// Snapshots of new nodes. Parents before children, if both are new.
+    pub snapshots: Vec<NewSnapshot<'a>>,
+    /// Compiled workflows of new runs.
+    pub workflows: Vec<NewObject<'a>>,
+    /// Artifacts that are not kept in their events.
+    pub artifacts: Vec<NewObject<'a>>,
+}
+
+/// An append that is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The first new event.
+    pub first: EventIndex,
+    /// The last one.
+    pub last: EventIndex,
+    /// The end of the session now.
+    pub cursor: Cursor,
+}
+
+/// The right to append to one session: proof that it is locked and was healthy.
+///
+/// Only [`SessionFiles::lock`] makes one, and it cannot outlive the store that it came from. Dropping
+/// it lets the next writer in.
+#[derive(Debug)]
+pub struct Writer<'f> {
+    files: &'f SessionFiles,
+    news: Loaded,
+    cursor: Cursor,
+    spent: bool,
+    // Dropped in this order: the session becomes free for others last of all.
+    _store: Box<dyn Lock>,
+    _session: Box<dyn Lock>,
+    _process: Held<'f>,
+}
+
+/// The session's place among those that this process writes.
+#[derive(Debug)]
+struct Held<'f> {
+    files: &'f SessionFiles,
+    session: SessionId,
+}
+
+impl<'f> Held<'f> {
+    fn take(files: &'f SessionFiles, session: &SessionId) -> Option<Self> {
+        let mut writing = files.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.insert(session.clone()).then(|| Self { files, session: session.clone() })
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.files.0.writing.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
+    }
+}
+
+impl SessionFiles {
+    /// Keeps collections out for as long as something is being written.
+    pub(super) fn share_store(&self) -> Result<Box<dyn Lock>, StoreError> {
+        let path = layout::store_lock();
+        let locked = self.disk().try_lock(&path, Sharing::Shared).map_err(StoreError::disk("lock", &path))?;
+        locked.ok_or(StoreError::Busy { with: "old sessions are being collected" })
+    }
+}
+
+impl<'f> Writer<'f> {
+    pub(super) fn lock(
+        files: &'f SessionFiles,
+        session: &SessionId,
+        known: Option<&Cursor>,
+    ) -> Result<Self, StoreError> {
+        let known = known.filter(|cursor| cursor.session_id() == session);
+        // Asking for the lock of a session that does not exist must not make a directory for it.
+        if files.manifest_stat(session)?.is_none() {
+            return Err(StoreError::Unknown { session: session.clone() });
+        }
+        files.prepare()?;
+        let locked = || StoreError::Locked { session: session.clone() };
+        let process = Held::take(files, session).ok_or_else(locked)?;
+        let store = files.share_store()?;
+        let path = layout::session_lock(session);
+        let lock =
+            files.disk().try_lock(&path, Sharing::Exclusive).map_err(StoreError::disk("lock", &path))?;
+        let lock = lock.ok_or_else(locked)?;
+        let start = Cursor::start(session.clone());
+        let news = files.load_since(known.unwrap_or(&start))?;
+        let cursor = news.cursor.clone();
+        Ok(Self { files, news, cursor, spent: false, _store: store, _session: lock, _process: process })
+    }
+
+    /// What was appended since the cursor that the lock was asked for with.
+    pub const fn news(&self) -> &Loaded {
+        &self.news
+    }
+
+    /// The end of the session.
+    pub const fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// Appends a plan: durable when this returns.
+    ///
+    /// After an error nothing is lost and the writer is of no further use: what reached the disk is
+    /// found out by taking the lock again.
+    ///
+    /// # Errors
+    /// [`StoreError::Moved`] when the plan was made for another end of the log,
+    /// [`StoreError::ObjectMissing`] when it needs what is neither attached nor stored, and those of the disk.
+    pub fn append(
+        &mut self,
+        plan: &AppendPlan,
+        attachments: &Attachments<'_>,
+    ) -> Result<Appended, StoreError> {
+        let session = self.cursor.session_id().clone();
+        if self.spent {
+            return Err(StoreError::Spent { session });
+        }
+        if plan.session_id() != &session || plan.first() != self.cursor.next_event() {
+            return Err(StoreError::Moved { session, tip: self.cursor.next_event(), planned: plan.first() });
+        }
+        let prepared = check(self.files, std::slice::from_ref(plan), attachments)?;
+        self.spent = true;
+        let disk = self.files.disk().as_ref();
+        let dir = layout::session(&session);
+        // Before the segment: the record of an append that was cut off may name the same file, and would
+        // otherwise attest bytes that are no longer there.
+        self.mend(&dir)?;
+        let (mut left, mut right) = (Ok(()), Ok(()));
+        disk.both(&mut || left = write_objects(self.files, &prepared, attachments), &mut || {
+            right = write_segment(self.files, &dir, plan);
+        });
+        left.and(right)?;
+        let at = self.cursor.next_record();
+        let record = manifest::segment_record(&session, at, (plan.first(), plan.last()), plan.segment());
+        let records = manifest::group(&session, at, record, plan.pins());
+        let bytes = manifest::encode(&records);
+        let path = layout::manifest(&dir);
+        too_large(&path, self.cursor.manifest_bytes() + 1 + bytes.len() as u64)?;
+        let mut attested = Ok(());
+        let mut attest = || attested = disk.append(&path, &bytes).and_then(Unsynced::sync);
+        let mut keep = || prepared.iter().for_each(|snapshot| self.files.0.snapshots.keep(snapshot));
+        if prepared.iter().any(Prepared::is_large) {
+            // Copying thousands of keys, and letting go of older copies, while the disk is waited for
+            // anyway: otherwise long runs would pay for it with every step.
+            disk.both(&mut keep, &mut attest);
+        } else {
+            keep();
+            attest();
+        }
+        attested.map_err(StoreError::disk("write", &path))?;
+        let file = self.cursor.file();
+        self.cursor = self.cursor.after(records.len() as u64, plan.last(), bytes.len() as u64, file);
+        self.spent = false;
+        Ok(Appended { first: plan.first(), last: plan.last(), cursor: self.cursor.clone() })
+    }
+
+    /// Removes what an append left that was cut off, and makes that durable.
+    fn mend(&mut self, dir: &DiskPath) -> Result<(), StoreError> {
+        if self.cursor.is_clean() {
+            return Ok(());
+        }
+        let disk = self.files.disk().as_ref();
+        let path = layout::manifest(dir);
+        let end = self.cursor.manifest_bytes();
+        disk.truncate(&path, end)
+            .and_then(Unsynced::sync)
+            // The line end of the last whole group may have been part of what was cut off.
+            .and_then(|()| disk.append(&path, b"\n"))
+            .and_then(Unsynced::sync)
+            .map_err(StoreError::disk("mend", &path))?;
+        self.cursor.mended();
+        Ok(())
+    }
+}
+
+/// Makes a session; see [`SessionFiles::create`].
+pub(super) fn create(
+    files: &SessionFiles,
+    plans: &[AppendPlan],
+    attachments: &Attachments<'_>,
+) -> Result<Appended, StoreError> {
+    let (first, last) = (plans.first(), plans.last());
+    let (first, last) = first.zip(last).expect("a session is made of at least one plan");
+    let session = first.session_id().clone();
+    files.prepare()?;
+    let Some(_process) = Held::take(files, &session) else { return Err(StoreError::Locked { session }) };
+    let _store = files.share_store()?;
+    let disk = files.disk().as_ref();
+    let target = layout::session(&session);
+    if disk.stat(&target).map_err(StoreError::disk("look at", &target))?.is_some() {
+        return Err(StoreError::Exists { session });
+    }
+    let prepared = check(files, plans, attachments)?;
+    let sessions = layout::sessions();
+    let staging = sessions.join(&format!("{}{:x}", layout::STAGING, disk.unique()));
+    let (mut left, mut right) = (Ok(()), None);
+    disk.both(&mut || left = write_objects(files, &prepared, attachments), &mut || {
+        right = Some(stage(files, &session, &staging, plans));
+    });
+    let staged = left.and_then(|()| right.expect("both were run"));
+    let made = staged.and_then(|cursor| {
+        let renamed = disk.rename(&staging, &target).map_err(|cause| match cause.kind() {
+            std::io::ErrorKind::DirectoryNotEmpty | std::io::ErrorKind::AlreadyExists => {
+                StoreError::Exists { session: session.clone() }
+            }
+            _ => StoreError::disk("write", &target)(cause),
+        });
+        renamed.map(|()| cursor)
+    });
+    let cursor = match made {
+        Ok(cursor) => cursor,
+        Err(error) => {
+            // As far as possible: a collection takes away whatever is left.
+            let _ = files.remove_tree(&staging);
+            return Err(error);
+        }
+    };
+    disk.sync_dir(Some(&sessions)).map_err(StoreError::disk("write", &target))?;
+    prepared.iter().for_each(|snapshot| files.0.snapshots.keep(snapshot));
+    Ok(Appended { first: first.first(), last: last.last(), cursor })
+}
+
+/// Writes all of a session into a directory that nobody reads.
+fn stage(
+    files: &SessionFiles,
+    session: &SessionId,
+    staging: &DiskPath,
+    plans: &[AppendPlan],
+) -> Result<Cursor, StoreError> {
+    let disk = files.disk().as_ref();
+    let failed = || StoreError::disk("write", staging);
+    let events = layout::events(staging);
+    disk.create_dir(staging).and_then(|()| disk.create_dir(&events)).map_err(failed())?;
+    let mut cursor = Cursor::start(session.clone());
+    let mut bytes = Vec::new();
+    let last = plans.len().saturating_sub(1);
+    for (position, plan) in plans.iter().enumerate() {
+        assert_eq!(
+            (plan.session_id(), plan.first()),
+            (session, cursor.next_event()),
+            "the plans are those of one session, in order"
+        );
+        let path = segment_path(staging, plan);
+        // Nobody sees the directory yet, so the names need not be whole before their time; the one sync
+        // of the directory behind the last segment serves them all.
+        disk.create(&path, plan.segment()).and_then(Unsynced::sync).map_err(failed())?;
+        if position == last {
+            disk.sync_dir(Some(&events)).map_err(failed())?;
+        }
+        let at = cursor.next_record();
+        let record = manifest::segment_record(session, at, (plan.first(), plan.last()), plan.segment());
+        let records = manifest::group(session, at, record, plan.pins());
+        let group = manifest::encode(&records);
+        cursor = cursor.after(records.len() as u64, plan.last(), group.len() as u64, 0);
+        bytes.extend_from_slice(&group);
+    }
+    let path = layout::manifest(staging);
+    too_large(&path, bytes.len() as u64)?;
+    disk.create(&path, &bytes).and_then(Unsynced::sync).map_err(failed())?;
+    disk.sync_dir(Some(staging)).map_err(failed())?;
+    let file = disk.stat(&path).map_err(failed())?.map_or(0, |stat| stat.id);
+    cursor.set_file(file);
+    Ok(cursor)
+}
+
+fn too_large(path: &DiskPath, measured: u64) -> Result<(), StoreError> {
+    if measured > log::MANIFEST_BYTES {
+        return Err(StoreError::TooLarge { what: path.to_string(), measured, maximum: log::MANIFEST_BYTES });
+    }
+    Ok(())
+}
+
+fn segment_path(session: &DiskPath, plan: &AppendPlan) -> DiskPath {
+    let relative = guide::record::segment_rel_path(plan.first(), plan.last());
+    DiskPath::parse(&format!("{session}/{relative}")).expect("the path of a segment is made of numbers")
+}
+
+fn write_segment(files: &SessionFiles, session: &DiskPath, plan: &AppendPlan) -> Result<(), StoreError> {
+    let path = segment_path(session, plan);
+    let (_, name) = path.split();
+    // One writer, so one name for what is unfinished: what a crash left is overwritten.
+    let temporary = format!("segment{}", layout::TEMPORARY);
+    disk::publish(files.disk().as_ref(), &layout::events(session), &temporary, name, plan.segment())
+        .map_err(StoreError::disk("write", &path))
+}
+
+fn write_objects(
+    files: &SessionFiles,
+    prepared: &[Prepared<'_>],
+    attachments: &Attachments<'_>,
+) -> Result<(), StoreError> {
+    let disk = files.disk().as_ref();
+    for workflow in &attachments.workflows {
+        objects::put(disk, ObjectKind::Workflow, *workflow)?;
+    }
+    for artifact in &attachments.artifacts {
+        objects::put(disk, ObjectKind::Artifact, *artifact)?;
+    }
+    for snapshot in prepared {
+        files.0.snapshots.write(disk, snapshot)?;
+    }
+    Ok(())
+}
+
+/// Checks, before anything is written, that everything the plans refer to is attached or stored.
+fn check<'a>(
+    files: &SessionFiles,
+    plans: &[AppendPlan],
+    attachments: &Attachments<'a>,
+) -> Result<Vec<Prepared<'a>>, StoreError> {
+    let disk = files.disk().as_ref();
+    let mut attached = BTreeSet::new();
+    for (kind, objects) in
+        [(ObjectKind::Workflow, &attachments.workflows), (ObjectKind::Artifact, &attachments.artifacts)]
+    {
+        for object in objects {
+            objects::check(kind, *object)?;
+            attached.insert((kind, object.digest));
+        }
+    }
+    let mut prepared = Vec::with_capacity(attachments.snapshots.len());
+    for snapshot in &attachments.snapshots {
+        let snapshot = files.0.snapshots.prepare(disk, *snapshot)?;
+        if attached.insert((ObjectKind::Snapshot, snapshot.reference().0)) {
+            prepared.push(snapshot);
+        }
+    }
+    for (kind, digest) in plans.iter().flat_map(AppendPlan::events).flat_map(references) {
+        if attached.insert((kind, digest)) && !objects::is_there(disk, kind, digest)? {
+            return Err(StoreError::ObjectMissing { kind, digest });
+        }
+    }
+    Ok(prepared)
+}
+
+/// What an event needs the store to have.
+pub(super) fn references(event: &Event) -> Vec<(ObjectKind, canon::digest::Digest)> {
+    match &event.data {
+        EventData::RunStarted { workflow_hash, .. } => vec![(ObjectKind::Workflow, *workflow_hash)],
+        EventData::NodeCreated { workflow_hash, snapshot_ref: SnapshotRef(snapshot), .. } => {
+            vec![(ObjectKind::Workflow, *workflow_hash), (ObjectKind::Snapshot, *snapshot)]
+        }
+        EventData::NodeOutputAppended { payload: OutputPayload::ArtifactRef(artifact), .. }
+            if artifact.content.is_none() =>
+        {
+            vec![(ObjectKind::Artifact, artifact.sha256)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The snapshots that records pin.
+pub(super) fn pinned(records: &[ManifestRecord]) -> impl Iterator<Item = SnapshotRef> + '_ {
+    records.iter().filter_map(|record| match record {
+        ManifestRecord::SnapshotPinned(pin) => Some(pin.snapshot_ref),
+        ManifestRecord::SegmentClosed(_) => None,
+    })
+}

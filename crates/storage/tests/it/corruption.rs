@@ -1,0 +1,234 @@
+//! Every byte of every file, flipped: reported, or provably without effect. Never used.
+
+use storage::StoreError;
+use storage::disk::{Disk as _, DiskPath, FaultyDisk};
+use storage::files::{DamageReason, SessionHealth};
+
+use crate::support::{Walk, open, session};
+
+/// Two ways to flip a byte: one bit, and all the way to NUL, which also marks room never written.
+fn flips(byte: u8) -> impl Iterator<Item = u8> {
+    [byte ^ 0x01, byte ^ 0x80, 0, b'\n'].into_iter().filter(move |other| *other != byte)
+}
+
+fn flip_everywhere(disk: &FaultyDisk, prefix: &str, mut look: impl FnMut(&FaultyDisk, &str)) -> usize {
+    let files = disk.files();
+    let mut flipped = 0;
+    for (path, bytes) in files.iter().filter(|(path, _)| path.starts_with(prefix)) {
+        for position in 0..bytes.len() {
+            for other in flips(bytes[position]) {
+                let mut changed = bytes.clone();
+                changed[position] = other;
+                disk.overwrite(path, changed);
+                look(disk, &format!("{path}, byte {position}: {} -> {other}", bytes[position]));
+                flipped += 1;
+            }
+        }
+        disk.overwrite(path, bytes.clone());
+    }
+    flipped
+}
+
+#[test]
+fn a_flipped_byte_of_a_log_is_reported_with_a_closed_reason() {
+    let disk = FaultyDisk::default();
+    let walk = session(&disk, "flip", 1);
+    let prefix = format!("sessions/{}/", walk.session);
+    let flipped = flip_everywhere(&disk, &prefix, |disk, name| {
+        let found = open(disk).load_validated_prefix(&walk.session);
+        match found {
+            Ok(prefix) => match prefix.health {
+                // Only where the bytes still say the same: the last line end carries nothing.
+                SessionHealth::Healthy => {
+                    assert_eq!(prefix.loaded.events, walk.events, "{name}");
+                    assert!(name.ends_with(": 10 -> 0"), "{name}");
+                }
+                SessionHealth::CorruptTail { .. } | SessionHealth::UnknownVersion { .. } => {
+                    assert_eq!(prefix.loaded.events, walk.events[..prefix.loaded.events.len()], "{name}");
+                    let error = open(disk).load(&walk.session).unwrap_err().envelope();
+                    assert_eq!(error.code(), "SESSION_NOT_HEALTHY", "{name}");
+                    let reason = error.details()["reason"].as_str().unwrap().to_owned();
+                    assert!(DamageReason::parse(&reason).is_some(), "{name}: {reason}");
+                    assert!(open(disk).lock(&walk.session, None).is_err(), "{name}");
+                }
+                SessionHealth::CorruptHead { .. } => assert!(prefix.loaded.events.is_empty(), "{name}"),
+            },
+            Err(error) => panic!("{name}: {error}"),
+        }
+    });
+    assert!(flipped > 10_000, "{flipped}");
+}
+
+#[test]
+fn a_flipped_byte_of_an_object_is_reported_or_changes_nothing() {
+    let disk = FaultyDisk::default();
+    let files = open(&disk);
+    let mut walk = Walk::new("objects");
+    let cursor = walk.start().create(&files).unwrap().cursor;
+    let cursor = walk.advance("x").append(&files, Some(&cursor)).unwrap().cursor;
+    walk.advance_with_artifact(br#"{"some":"artifact"}"#).append(&files, Some(&cursor)).unwrap();
+    let tip = walk.snapshot();
+    let reference = tip.snapshot_ref();
+    for prefix in ["snapshots/", "workflows/", "artifacts/"] {
+        let mut reported = 0;
+        let flipped = flip_everywhere(&disk, prefix, |disk, name| {
+            let verified = open(disk).verify(&walk.session).unwrap();
+            if verified.problems.is_empty() {
+                // The generation only guides how later snapshots are stored; a line end says nothing.
+                assert_eq!(prefix, "snapshots/", "{name}");
+                assert_eq!(*open(disk).snapshot(reference).unwrap(), tip, "{name}");
+            } else {
+                reported += 1;
+                for problem in &verified.problems {
+                    assert!(matches!(problem, StoreError::ObjectDamaged { .. }), "{name}: {problem}");
+                }
+            }
+        });
+        assert!(reported * 100 > flipped * 95, "{prefix}: {reported} of {flipped}");
+    }
+}
+
+#[test]
+fn damage_is_told_apart() {
+    type Damaging = Box<dyn Fn(&FaultyDisk, &str)>;
+    let mut cases: Vec<(&str, &str, Damaging)> = Vec::new();
+    let edit = |from: &'static str, to: &'static str| {
+        move |disk: &FaultyDisk, dir: &str| {
+            let path = format!("{dir}manifest.jsonl");
+            let text = String::from_utf8(disk.files()[&path].clone()).unwrap();
+            assert!(text.contains(from), "{text}");
+            disk.overwrite(&path, text.replacen(from, to, 1).into_bytes());
+        }
+    };
+    let remove = |name: &'static str| {
+        move |disk: &FaultyDisk, dir: &str| {
+            disk.remove_file(&DiskPath::parse(&format!("{dir}{name}")).unwrap()).unwrap();
+        }
+    };
+    cases.push((
+        "corrupt_tail",
+        "missing_attested_segment",
+        Box::new(remove("events/00000003-00000006.jsonl")),
+    ));
+    cases.push((
+        "corrupt_head",
+        "missing_attested_segment",
+        Box::new(remove("events/00000000-00000002.jsonl")),
+    ));
+    cases.push((
+        "corrupt_tail",
+        "non_contiguous_indices",
+        Box::new(edit("\"manifestIndex\":2,", "\"manifestIndex\":9,")),
+    ));
+    cases.push((
+        "corrupt_tail",
+        "non_contiguous_indices",
+        Box::new(edit("\"firstEventIndex\":3", "\"firstEventIndex\":4")),
+    ));
+    cases.push((
+        "unknown_version",
+        "unknown_schema_version",
+        Box::new(edit("\"v\":1,\"manifestIndex\":2,", "\"v\":2,\"manifestIndex\":2,")),
+    ));
+    cases.push((
+        "corrupt_tail",
+        "schema_validation_failed",
+        Box::new(edit("\"manifestIndex\":3,", "\"manifestIndex\":x,")),
+    ));
+    cases.push((
+        "corrupt_tail",
+        "digest_mismatch",
+        Box::new(|disk: &FaultyDisk, dir: &str| {
+            disk.overwrite(&format!("{dir}events/00000007-00000010.jsonl"), b"{}\n".to_vec());
+        }),
+    ));
+    cases.push((
+        "corrupt_tail",
+        "missing_snapshot_pin",
+        Box::new(|disk: &FaultyDisk, dir: &str| {
+            let path = format!("{dir}manifest.jsonl");
+            let text = String::from_utf8(disk.files()[&path].clone()).unwrap();
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            lines.remove(3);
+            lines[3] = lines[3].replace("\"manifestIndex\":4", "\"manifestIndex\":3");
+            disk.overwrite(&path, (lines.join("\n") + "\n").into_bytes());
+        }),
+    ));
+    for (health, reason, damage) in cases {
+        let disk = FaultyDisk::default();
+        let walk = session(&disk, "told-apart", 2);
+        damage(&disk, &format!("sessions/{}/", walk.session));
+        let found = open(&disk).health(&walk.session).unwrap();
+        assert_eq!((found.as_str(), found.damage().unwrap().reason.as_str()), (health, reason), "{found}");
+    }
+}
+
+#[test]
+fn what_an_append_left_that_was_cut_off_is_ignored_and_anything_else_is_damage() {
+    let disk = FaultyDisk::default();
+    let mut walk = session(&disk, "tail", 1);
+    let before = disk.files();
+    let path = format!("sessions/{}/manifest.jsonl", walk.session);
+    let known = walk.events.len();
+    let step = walk.advance("cut off");
+    step.append(&open(&disk), None).unwrap();
+    let whole = disk.files()[&path].clone();
+    let old = before[&path].len();
+    for end in old..=whole.len() {
+        for nuls in [0, 1, 700] {
+            let mut bytes = whole[..end].to_vec();
+            bytes.extend(std::iter::repeat_n(0, nuls));
+            disk.overwrite(&path, bytes.clone());
+            let loaded = open(&disk).load(&walk.session).unwrap();
+            // The last line end carries nothing: without it the group is whole.
+            let expected = if end + 1 >= whole.len() { walk.events.len() } else { known };
+            assert_eq!(loaded.events.len(), expected, "cut at {end}, {nuls} NULs");
+            let mut torn = disk.copy(storage::disk::Fault::None);
+            if expected == known {
+                step.append(&open(&torn), None).unwrap();
+                assert_eq!(torn.files()[&path], whole, "cut at {end}, {nuls} NULs, mended");
+            } else {
+                torn = torn.copy(storage::disk::Fault::None);
+                assert_eq!(open(&torn).load(&walk.session).unwrap().events, walk.events);
+            }
+            bytes.push(b'!');
+            disk.overwrite(&path, bytes);
+            assert!(
+                !open(&disk).health(&walk.session).unwrap().is_healthy(),
+                "cut at {end}, {nuls} NULs, then !"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_manifest_that_shrinks_under_a_reader_is_damage() {
+    let disk = FaultyDisk::default();
+    let walk = session(&disk, "shrinks", 2);
+    let files = open(&disk);
+    let cursor = files.load(&walk.session).unwrap().cursor;
+    assert!(files.load_since(&cursor).unwrap().events.is_empty());
+    let path = format!("sessions/{}/manifest.jsonl", walk.session);
+    let bytes = disk.files()[&path].clone();
+    disk.overwrite(&path, bytes[..bytes.len() / 2].to_vec());
+    let error = files.load_since(&cursor).unwrap_err().envelope();
+    assert_eq!(error.details()["reason"], "manifest_truncated");
+}
+
+#[test]
+fn the_version_of_the_directory_is_respected() {
+    for (text, code) in [
+        ("{\"version\":2}", "STORE_NEWER_VERSION"),
+        ("{\"version\":0}", "STORE_DAMAGED"),
+        ("{\"version\":\"1\"}", "STORE_DAMAGED"),
+        ("", "STORE_DAMAGED"),
+    ] {
+        let disk = FaultyDisk::default();
+        session(&disk, "version", 0);
+        disk.overwrite("format.json", text.as_bytes().to_vec());
+        let before = disk.files();
+        let error = storage::files::SessionFiles::open(std::sync::Arc::new(disk.clone())).unwrap_err();
+        assert_eq!(error.envelope().code(), code, "{text}");
+        assert_eq!(disk.files(), before, "{text}");
+    }
+}

@@ -1,0 +1,235 @@
+//! A crash before every write, with everything a disk may make of it.
+
+use storage::StoreError;
+use storage::disk::{Fault, FaultyDisk, Survival};
+use storage::files::{Retention, SessionFiles};
+
+use crate::support::{Step, Walk, events, open, session};
+
+/// Crashes `operation` before each of its writes, and shows what survives in each way.
+fn crash_everywhere(
+    before: &FaultyDisk,
+    operation: impl Fn(&SessionFiles) -> Result<(), StoreError>,
+    mut look: impl FnMut(&FaultyDisk, bool, &str),
+) {
+    let counting = before.copy(Fault::None);
+    operation(&open(&counting)).unwrap();
+    let writes = counting.writes();
+    assert!(writes > 3, "the operation writes: {writes}");
+    for point in 0..=writes {
+        let disk = before.copy(Fault::CrashBefore(point));
+        let done = operation(&open(&disk)).is_ok();
+        assert_eq!(done, point == writes, "crash before write {point}");
+        for survival in Survival::ALL {
+            look(
+                &disk.surviving(survival),
+                done,
+                &format!("crash before write {point} of {writes}, {survival:?}"),
+            );
+        }
+    }
+}
+
+/// Whatever survived, the session is as before or as after, and the next append mends it.
+fn is_whole(before: &FaultyDisk, walk: &Walk, step: &Step, next: &Step) {
+    let old = walk.events.len() - step.plan.events().len() - next.plan.events().len();
+    let new = walk.events.len() - next.plan.events().len();
+    crash_everywhere(
+        before,
+        |files| step.append(files, None).map(drop),
+        |disk, done, name| {
+            let seen = events(disk, &walk.session).unwrap_or_else(|| panic!("{name}: the session is lost"));
+            assert!(seen.len() == old || seen.len() == new, "{name}: {} events", seen.len());
+            assert!(!done || seen.len() == new, "{name}: an acknowledged append is lost");
+            assert_eq!(seen, walk.events[..seen.len()], "{name}");
+            let files = open(disk);
+            if seen.len() == old {
+                step.append(&files, None).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+            next.append(&files, None).unwrap_or_else(|error| panic!("{name}, the append after: {error}"));
+            let verified = open(disk).verify(&walk.session).unwrap();
+            assert!(verified.is_sound(), "{name}: {verified:?}");
+            // And that was durable, whatever the crash had left unsynced.
+            let again = events(&disk.surviving(Survival::OnlySynced), &walk.session);
+            assert_eq!(again.as_ref(), Some(&walk.events), "{name}, after a second crash");
+        },
+    );
+}
+
+#[test]
+fn an_advance_is_whole_or_absent_at_every_crash_point() {
+    let disk = FaultyDisk::default();
+    let mut walk = session(&disk, "advance", 2);
+    let step = walk.advance("the one that crashes");
+    let next = walk.advance("the one after");
+    is_whole(&disk, &walk, &step, &next);
+}
+
+#[test]
+fn a_checkpoint_is_whole_or_absent_at_every_crash_point() {
+    let disk = FaultyDisk::default();
+    let mut walk = session(&disk, "checkpoint", 1);
+    let step = walk.checkpoint();
+    let next = walk.advance("the one after");
+    is_whole(&disk, &walk, &step, &next);
+}
+
+#[test]
+fn an_advance_with_an_artifact_is_whole_or_absent_at_every_crash_point() {
+    let disk = FaultyDisk::default();
+    let mut walk = session(&disk, "artifact", 1);
+    let step = walk.advance_with_artifact(br#"{"large":true}"#);
+    let next = walk.checkpoint();
+    is_whole(&disk, &walk, &step, &next);
+}
+
+#[test]
+fn a_start_is_whole_or_absent_at_every_crash_point() {
+    let mut walk = Walk::new("start");
+    let start = walk.start();
+    let next = walk.advance("the first");
+    crash_everywhere(
+        &FaultyDisk::default(),
+        |files| start.create(files).map(drop),
+        |disk, done, name| {
+            let seen = events(disk, &walk.session);
+            assert!(!done || seen.is_some(), "{name}: an acknowledged start is lost");
+            let files = open(disk);
+            match seen {
+                Some(seen) => assert_eq!(seen, start.plan.events(), "{name}"),
+                None => drop(start.create(&files).unwrap_or_else(|error| panic!("{name}: {error}"))),
+            }
+            next.append(&files, None).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let again = events(&disk.surviving(Survival::OnlySynced), &walk.session);
+            assert_eq!(again.as_ref(), Some(&walk.events), "{name}, after a second crash");
+        },
+    );
+}
+
+#[test]
+fn an_import_of_many_plans_is_whole_or_absent_at_every_crash_point() {
+    let mut walk = Walk::new("import");
+    let steps: Vec<_> =
+        std::iter::once(walk.start()).chain((0..3).map(|number| walk_advance(&mut walk, number))).collect();
+    let plans: Vec<_> = steps.iter().map(|step| step.plan.clone()).collect();
+    let mut attachments = steps[0].attachments();
+    for step in &steps[1..] {
+        attachments.snapshots.extend(step.attachments().snapshots);
+    }
+    crash_everywhere(
+        &FaultyDisk::default(),
+        |files| files.create(&plans, &attachments).map(drop),
+        |disk, done, name| match events(disk, &walk.session) {
+            Some(seen) => assert_eq!(seen, walk.events, "{name}"),
+            None => assert!(!done, "{name}: an acknowledged import is lost"),
+        },
+    );
+}
+
+fn walk_advance(walk: &mut Walk, number: usize) -> Step {
+    walk.advance(&format!("imported {number}"))
+}
+
+#[test]
+fn a_collection_never_takes_what_is_needed_at_any_crash_point() {
+    let disk = FaultyDisk::default();
+    let old = session(&disk, "old", 2);
+    let mut young = Walk::new("young");
+    young.now_ms = 5_000_000;
+    let files = open(&disk);
+    let mut cursor = young.start().create(&files).unwrap().cursor;
+    for _ in 0..3 {
+        cursor = young.advance("shared steps").append(&files, Some(&cursor)).unwrap().cursor;
+    }
+    let retention = Retention { now_ms: 5_000_001, ttl_ms: 1_000_000, dry_run: false };
+    crash_everywhere(
+        &disk,
+        |files| files.gc(retention).map(drop),
+        |disk, done, name| {
+            let files = open(disk);
+            assert!(files.verify(&young.session).unwrap().is_sound(), "{name}");
+            match files.verify(&old.session) {
+                // Its snapshots are shared with the young session here, or still there.
+                Ok(verified) => assert!(!done && verified.is_sound(), "{name}: {verified:?}"),
+                Err(error) => assert!(matches!(error, StoreError::Unknown { .. }), "{name}: {error}"),
+            }
+            files.gc(retention).unwrap();
+            assert_eq!(files.sessions().unwrap(), [young.session.clone()], "{name}");
+            assert!(files.verify(&young.session).unwrap().is_sound(), "{name}, after the next collection");
+            assert!(disk.files().keys().all(|path| !path.contains(".trash")), "{name}");
+        },
+    );
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_says_so() {
+    let disk = FaultyDisk::default();
+    let mut walk = session(&disk, "full", 2);
+    let before = walk.events.len();
+    let step = walk.advance("does not fit");
+    let counting = disk.copy(Fault::None);
+    step.append(&open(&counting), None).unwrap();
+    for point in 0..counting.writes() {
+        let full = disk.copy(Fault::FullFrom(point));
+        // Syncs, renames and removals need no room, so some points are past the last write that does.
+        if let Err(error) = step.append(&open(&full), None) {
+            assert_eq!(error.envelope().code(), "STORE_FULL", "full from write {point}: {error}");
+        }
+        full.set_fault(Fault::None);
+        let seen = events(&full, &walk.session).unwrap();
+        assert!(seen.len() == before || seen.len() == walk.events.len(), "full from write {point}");
+        if seen.len() == before {
+            step.append(&open(&full), None).unwrap();
+        }
+        assert!(open(&full).verify(&walk.session).unwrap().is_sound(), "full from write {point}");
+    }
+}
+
+#[test]
+fn an_error_of_the_disk_leaves_a_session_that_can_go_on() {
+    let disk = FaultyDisk::default();
+    let mut walk = session(&disk, "error", 1);
+    let before = walk.events.len();
+    let step = walk.advance("meets an error");
+    let counting = disk.copy(Fault::None);
+    step.append(&open(&counting), None).unwrap();
+    for point in 0..counting.writes() {
+        let failing = disk.copy(Fault::ErrorAt(point));
+        let files = open(&failing);
+        let mut writer = match files.lock(&walk.session, None) {
+            Ok(writer) => writer,
+            // Reading makes durable what others wrote, and that can fail too.
+            Err(error) => {
+                assert_eq!(error.envelope().code(), "STORE_IO", "error at {point}");
+                files.lock(&walk.session, None).unwrap();
+                continue;
+            }
+        };
+        let error = writer.append(&step.plan, &step.attachments()).unwrap_err();
+        assert_eq!(error.envelope().code(), "STORE_IO", "error at {point}");
+        // What reached the disk is not known, so the same writer refuses to guess.
+        let again = writer.append(&step.plan, &step.attachments()).unwrap_err();
+        assert_eq!(again.envelope().code(), "SESSION_MOVED", "error at {point}");
+        drop(writer);
+        if files.load(&walk.session).unwrap().events.len() == before {
+            step.append(&files, None).unwrap();
+        }
+        let again = events(&failing.surviving(Survival::OnlySynced), &walk.session).unwrap();
+        assert!(again.len() == walk.events.len(), "error at {point}: {} events", again.len());
+    }
+}
+
+#[test]
+fn a_read_only_directory_can_be_read_and_says_that_it_cannot_be_written() {
+    let disk = FaultyDisk::default();
+    let mut walk = session(&disk, "read-only", 2);
+    let step = walk.advance("cannot be written");
+    let frozen = disk.copy(Fault::ReadOnly);
+    let files = open(&frozen);
+    let old = walk.events.len() - step.plan.events().len();
+    assert_eq!(files.load(&walk.session).unwrap().events.len(), old);
+    assert_eq!(step.append(&files, None).unwrap_err().envelope().code(), "STORE_READ_ONLY");
+    let mut other = Walk::new("another");
+    assert_eq!(other.start().create(&files).unwrap_err().envelope().code(), "STORE_READ_ONLY");
+    assert_eq!(frozen.files(), disk.files());
+}

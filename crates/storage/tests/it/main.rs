@@ -1,0 +1,13 @@
+//! The store as its users meet it, and as the disk treats it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod contract;
+mod corruption;
+mod crash;
+mod errors;
+mod gc;
+mod index;
+mod limits;
+mod locks;
+mod snapshots;
+mod support;

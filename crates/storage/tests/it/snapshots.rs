@@ -1,0 +1,87 @@
+//! Snapshots: stored as differences, read back as what they are.
+
+use std::collections::BTreeSet;
+
+use guide::record::{
+    CompletedSteps, EngineState, ExecutionSnapshot, Pending, Running, SnapshotRef, StepInstanceKey,
+};
+use proptest::prelude::*;
+use storage::disk::FaultyDisk;
+
+use crate::support::{Walk, open, session};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Every snapshot of a run reads back as itself, by a process that has nothing in its cache.
+    #[test]
+    fn every_snapshot_of_a_run_reads_back_as_itself(advances in 1..90_usize, checkpoints in any::<u64>()) {
+        let disk = FaultyDisk::default();
+        let mut walk = Walk::new("chain");
+        let files = open(&disk);
+        let mut cursor = walk.start().create(&files).unwrap().cursor;
+        let mut whole = vec![walk.snapshot()];
+        for number in 0..advances {
+            if checkpoints >> (number % 64) & 1 == 1 {
+                cursor = walk.checkpoint().append(&files, Some(&cursor)).unwrap().cursor;
+            }
+            cursor = walk.advance("x").append(&files, Some(&cursor)).unwrap().cursor;
+            whole.push(walk.snapshot());
+        }
+        let fresh = open(&disk);
+        for snapshot in whole.iter().rev() {
+            prop_assert_eq!(&*fresh.snapshot(snapshot.snapshot_ref()).unwrap(), snapshot);
+        }
+        let longest = disk.files().into_iter()
+            .filter(|(path, _)| path.starts_with("snapshots/")).map(|(_, bytes)| bytes.len()).max();
+        prop_assert!(longest.unwrap() < 400 + 14 * 64, "a difference is small: {:?}", longest);
+    }
+}
+
+#[test]
+fn a_snapshot_that_lost_steps_is_stored_whole_and_reads_back() {
+    let disk = FaultyDisk::default();
+    let files = open(&disk);
+    let mut walk = Walk::new("shrinking");
+    let cursor = walk.start().create(&files).unwrap().cursor;
+    let cursor = walk.advance("x").append(&files, Some(&cursor)).unwrap().cursor;
+    let parent = walk.snapshot().snapshot_ref();
+    let other = ExecutionSnapshot::new(EngineState::Running(Running {
+        completed: CompletedSteps { values: BTreeSet::from([StepInstanceKey::new("elsewhere", &[])]) },
+        loop_stack: Vec::new(),
+        pending: Pending::None,
+    }));
+    let mut writer = files.lock(&walk.session, Some(&cursor)).unwrap();
+    let step = walk.advance("y");
+    let mut attachments = step.attachments();
+    attachments.snapshots.push(storage::files::NewSnapshot { snapshot: &other, parent: Some(parent) });
+    writer.append(&step.plan, &attachments).unwrap();
+    assert_eq!(*open(&disk).snapshot(other.snapshot_ref()).unwrap(), other);
+}
+
+#[test]
+fn what_is_missing_or_damaged_is_said_and_not_used() {
+    let disk = FaultyDisk::default();
+    let walk = session(&disk, "missing", 3);
+    let nobody = SnapshotRef(canon::digest::Digest::of_bytes(b"nobody"));
+    assert_eq!(open(&disk).snapshot(nobody).unwrap_err().envelope().code(), "STORE_OBJECT_MISSING");
+    let files = disk.files();
+    let tip = walk.snapshot().snapshot_ref();
+    let path = format!("snapshots/{}.json", tip.0.to_hex());
+    let text = String::from_utf8(files[&path].clone()).unwrap();
+    // A circle of bases is not walked.
+    let circle =
+        text.replace(text.split("\"base\":\"").nth(1).unwrap().split('"').next().unwrap(), &tip.to_string());
+    disk.overwrite(&path, circle.into_bytes());
+    assert_eq!(open(&disk).snapshot(tip).unwrap_err().envelope().code(), "STORE_OBJECT_DAMAGED");
+    // A damaged snapshot that is put again is written again.
+    disk.overwrite(&path, b"{".to_vec());
+    let mut again = Walk::new("missing");
+    again.start();
+    for number in 0..3 {
+        again.advance(&format!("notes {number}"));
+    }
+    let step = again.checkpoint();
+    step.append(&open(&disk), None).unwrap();
+    assert_eq!(*open(&disk).snapshot(tip).unwrap(), walk.snapshot());
+}
