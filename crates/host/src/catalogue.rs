@@ -1,0 +1,373 @@
+//! Which workflows there are, where they come from, and which file wins when two have the same id.
+//!
+//! From the lowest precedence to the highest:
+//!
+//! 1. **bundled**: part of the program;
+//! 2. **user**: the user's own folder;
+//! 3. **configured**: folders that were attached, then those that the process was started with, in their order;
+//! 4. **git**: repositories that the user wrote into `sources.toml`;
+//! 5. **project**: `workflows/` in the workspace, or in its nearest ancestor up to the root of the repository.
+//!
+//! A later source wins, and the losers are listed with the reason. Two rules stand above the ladder: an id that
+//! begins with `wr.` is always the program's own, and a file that is broken is reported and never in the way of others.
+//!
+//! Folders are looked through at every call, so that an edit counts at once; files are parsed and compiled
+//! when they change, and bundled workflows when somebody asks for one.
+
+mod bundled;
+mod compiled;
+mod entry;
+mod error;
+mod folder;
+pub mod git;
+mod managed;
+mod project;
+mod read;
+mod repository;
+mod resolve;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use canon::error::Envelope;
+use guide::record::{WorkflowHash, WorkflowSourceKind};
+use guide::workflow::compile::Bindings;
+use guide::workflow::ids::{IdStatus, RESERVED_NAMESPACE};
+use guide::workflow::registry;
+use guide::workflow::source::Source;
+
+pub use self::entry::{
+    Entry, FileProblem, Found, Listing, ShadowCause, Shadowed, SourceCategory, SourceInfo,
+};
+pub use self::error::CatalogueErrorCode;
+
+use self::compiled::Compiled;
+use self::folder::{Content, Folders};
+use self::project::Project;
+use self::repository::Repositories;
+use self::resolve::{Candidate, Winner, candidates, decide, file_problem, words};
+use self::sources::Sources;
+
+/// Where the catalogue looks.
+#[derive(Clone, Debug, Default)]
+pub struct CatalogueOptions {
+    /// The user's own folder. It need not exist.
+    pub user_dir: Option<PathBuf>,
+    /// Folders that this process was started with; a later one wins over an earlier one.
+    pub configured_dirs: Vec<PathBuf>,
+    /// The list of attached folders and git repositories. It need not exist.
+    pub sources_file: Option<PathBuf>,
+    /// Where copies of git repositories are kept. Without it, only local repositories are read.
+    pub git_cache: Option<PathBuf>,
+}
+
+/// The workflows that can be run. Clones share what they remember.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: CatalogueOptions,
+    folders: Folders,
+    repositories: Repositories,
+}
+
+impl Catalogue {
+    /// A catalogue of these places. Nothing is read before it is asked for.
+    pub fn new(options: CatalogueOptions) -> Self {
+        let (folders, repositories) = (Folders::default(), Repositories::default());
+        Self { inner: Arc::new(Inner { options, folders, repositories }) }
+    }
+
+    /// The workflow of an id, as a run started now would pin it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` with the nearest ids, or `PRECONDITION_FAILED` with the file and the cause when there is a
+    /// file with that id and it, or what the project binds to it, is not valid.
+    pub fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Result<Arc<Found>, Envelope> {
+        let project = workspace.map(Project::of).unwrap_or_default();
+        // No folder is looked at for an id of the program: nothing in one could change the answer.
+        if is_reserved(workflow_id) {
+            return match registry::bundled_workflow(workflow_id) {
+                Some(_) => find_bundled(workflow_id, &project).map(Arc::new),
+                None => Err(self.unknown(&project, workflow_id)),
+            };
+        }
+        let sources = self.sources(&project);
+        let all = candidates(&sources.layers);
+        let verdict = all.get(workflow_id).map(|candidates| decide(candidates));
+        let (winner, shadowed, broken) = match verdict {
+            Some(verdict) => (verdict.winner, verdict.shadowed, verdict.broken),
+            None => (None, Vec::new(), Vec::new()),
+        };
+        let Some(Winner { candidate, parsed, .. }) = winner else {
+            if let Some((candidate, problems)) = broken.first() {
+                return Err(error::invalid(workflow_id, &candidate.path(), problems));
+            }
+            let Some(canonical) = bundled::canonical_id(workflow_id) else {
+                return Err(not_found(workflow_id, all.keys().copied(), &sources.unreadable));
+            };
+            let mut found = find_bundled(canonical, &project)?;
+            found.warnings.push(format!("`{workflow_id}` is another name of `{canonical}`; use that."));
+            found.canonical_id = Some(canonical.to_owned());
+            return Ok(Arc::new(found));
+        };
+        let (compiled, mut warnings) = compile(&project, &candidate.path(), parsed.digest, &parsed.source)?;
+        let id_status = id_status(workflow_id);
+        let suggested_id = suggested_id(&candidate, &all);
+        if let Some(suggestion) = &suggested_id {
+            warnings.push(format!("The id `{workflow_id}` has no namespace. Rename it to `{suggestion}`."));
+        }
+        for (broken, problems) in &broken {
+            let cause = problems.first().map(ToString::to_string).unwrap_or_default();
+            warnings.push(format!("{} has the same id and is broken: {cause}", broken.path()));
+        }
+        let reason = match shadowed.len() {
+            0 => "No other file has this id.".to_owned(),
+            _ => format!(
+                "Of the files with this id, it comes from {}, the highest that is valid.",
+                words(candidate.layer.info.category)
+            ),
+        };
+        Ok(Arc::new(Found {
+            workflow: compiled.workflow.clone(),
+            hash: compiled.hash,
+            source_kind: candidate.layer.info.kind,
+            source_ref: candidate.source_ref(),
+            source: candidate.layer.info.key.clone(),
+            path: Some(candidate.file.path.clone()),
+            reason,
+            explanation: shadowed,
+            warnings,
+            canonical_id: None,
+            id_status,
+            suggested_id,
+            about: parsed.source.about.clone(),
+            examples: parsed.source.examples.clone(),
+            tags: Vec::new(),
+            passes: compiled.passes.clone(),
+        }))
+    }
+
+    /// Everything there is to choose from, and everything that was left out.
+    pub fn list(&self, workspace: Option<&Path>) -> Listing {
+        let project = workspace.map(Project::of).unwrap_or_default();
+        let mut sources = self.sources(&project);
+        let mut listing =
+            Listing { unreadable: std::mem::take(&mut sources.unreadable), ..Listing::default() };
+        let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        let mut reserved: BTreeMap<String, Vec<Shadowed>> = BTreeMap::new();
+        {
+            let all = candidates(&sources.layers);
+            for (id, candidates) in &all {
+                if is_reserved(id) {
+                    let shadow = |candidate: &Candidate<'_>| {
+                        let reason = "ids that begin with `wr.` belong to the program".to_owned();
+                        candidate.shadowed(ShadowCause::Reserved, reason)
+                    };
+                    reserved.insert((*id).to_owned(), candidates.iter().map(shadow).collect());
+                }
+                let verdict = decide(candidates);
+                listing
+                    .problems
+                    .extend(verdict.broken.iter().map(|(candidate, problems)| candidate.problem(problems)));
+                let Some(Winner { candidate, parsed, hash }) = verdict.winner else { continue };
+                counts.entry(candidate.layer.info.key.clone()).or_default().0 += 1;
+                for loser in verdict.shadowed.iter().filter(|loser| loser.cause != ShadowCause::Broken) {
+                    counts.entry(loser.source.clone()).or_default().1 += 1;
+                }
+                listing.entries.push(Entry {
+                    workflow_id: (*id).to_owned(),
+                    name: parsed.source.name.clone(),
+                    description: parsed.source.description.clone(),
+                    version: parsed.source.version.clone(),
+                    hash: Some(hash),
+                    source_kind: candidate.layer.info.kind,
+                    source_ref: candidate.source_ref(),
+                    source: candidate.layer.info.key.clone(),
+                    tags: Vec::new(),
+                    examples: parsed.source.examples.clone(),
+                    id_status: id_status(id),
+                    suggested_id: suggested_id(&candidate, &all),
+                    shadowed: verdict.shadowed,
+                });
+            }
+            for layer in &sources.layers {
+                for file in &layer.folder.files {
+                    if let Content::Broken { workflow_id: None, problems } = &file.content {
+                        listing.problems.push(file_problem(&file.path, None, layer.info.kind, problems));
+                    }
+                }
+            }
+        }
+        listing
+            .entries
+            .extend(bundled::cards().iter().map(|card| bundled_entry(card, reserved.remove(&card.id))));
+        listing.entries.sort_by(|a, b| a.workflow_id.cmp(&b.workflow_id));
+        if let (Some(file), Err(problems)) = (project.bindings_file(), project.bindings("")) {
+            listing.problems.push(file_problem(&file, None, WorkflowSourceKind::Project, &problems));
+        }
+        listing.problems.sort_by(|a, b| a.path.cmp(&b.path));
+        listing.sources = std::iter::once(sources::built_in())
+            .chain(sources.layers.into_iter().map(|layer| {
+                let mut info = layer.info;
+                let is_file = |content: &Content| !matches!(content, Content::Elsewhere);
+                info.total_workflow_count =
+                    layer.folder.files.iter().filter(|file| is_file(&file.content)).count();
+                (info.effective_workflow_count, info.shadowed_workflow_count) =
+                    counts.get(&info.key).copied().unwrap_or_default();
+                info
+            }))
+            .chain(sources.stale)
+            .collect();
+        listing.sources.sort_by_key(|info| info.category);
+        listing
+    }
+
+    /// What a run of a bundled workflow would be pinned to without bindings.
+    pub fn bundled_hash(&self, workflow_id: &str) -> Option<WorkflowHash> {
+        let parsed = bundled::source(registry::bundled_workflow(workflow_id)?).ok()?;
+        let (digest, source) = &*parsed;
+        compiled::compile(*digest, source, &Bindings::default()).ok().map(|compiled| compiled.hash)
+    }
+
+    /// Adds a folder to the sources, for this and every later process. One that is attached already is fine.
+    /// Gives the path as it is kept.
+    ///
+    /// # Errors
+    /// The path is not that of a folder, or the list of sources cannot be changed.
+    pub fn attach(&self, path: &str) -> Result<String, Envelope> {
+        let file = self.inner.options.sources_file.as_deref().ok_or_else(error::no_store)?;
+        managed::attach(file, path, SystemTime::now())
+    }
+
+    /// Removes a folder from the sources; its files are left alone. One that is not attached is fine.
+    /// Gives the path as it was kept.
+    ///
+    /// # Errors
+    /// The path is not an absolute one, or the list of sources cannot be changed.
+    pub fn detach(&self, path: &str) -> Result<String, Envelope> {
+        let file = self.inner.options.sources_file.as_deref().ok_or_else(error::no_store)?;
+        managed::detach(file, path)
+    }
+
+    fn sources(&self, project: &Project) -> Sources {
+        let Inner { options, folders, repositories } = &*self.inner;
+        Sources::read(options, project, folders, repositories)
+    }
+
+    /// The refusal for an id of the program that no bundled workflow has.
+    fn unknown(&self, project: &Project, workflow_id: &str) -> Envelope {
+        let sources = self.sources(project);
+        let all = candidates(&sources.layers);
+        // A file may claim such an id. Its author should hear why that does not work.
+        let verdict = all.get(workflow_id).map(|candidates| decide(candidates));
+        match verdict.as_ref().and_then(|verdict| verdict.broken.first()) {
+            Some((candidate, problems)) => error::invalid(workflow_id, &candidate.path(), problems),
+            None => not_found(workflow_id, all.keys().copied(), &sources.unreadable),
+        }
+    }
+}
+
+fn not_found<'a>(workflow_id: &str, ids: impl Iterator<Item = &'a str>, unreadable: &[String]) -> Envelope {
+    let mut known: Vec<&str> = ids.chain(registry::bundled().iter().map(|workflow| workflow.id)).collect();
+    known.sort_unstable();
+    known.dedup();
+    error::not_found(workflow_id, &known, unreadable)
+}
+
+fn find_bundled(workflow_id: &str, project: &Project) -> Result<Found, Envelope> {
+    let file = "the program itself";
+    let Some(workflow) = registry::bundled_workflow(workflow_id) else {
+        return Err(not_found(workflow_id, std::iter::empty(), &[]));
+    };
+    let parsed =
+        bundled::source(workflow).map_err(|problems| error::invalid(workflow_id, file, &problems))?;
+    let (digest, source) = &*parsed;
+    let (compiled, warnings) = compile(project, file, *digest, source)?;
+    Ok(Found {
+        workflow: compiled.workflow.clone(),
+        hash: compiled.hash,
+        source_kind: WorkflowSourceKind::Bundled,
+        source_ref: workflow_id.to_owned(),
+        source: SourceCategory::BuiltIn.as_str().to_owned(),
+        path: None,
+        reason: "Ids that begin with `wr.` are always the program's own.".to_owned(),
+        explanation: Vec::new(),
+        warnings,
+        canonical_id: None,
+        id_status: IdStatus::Namespaced,
+        suggested_id: None,
+        about: source.about.clone(),
+        examples: source.examples.clone(),
+        tags: workflow.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        passes: compiled.passes.clone(),
+    })
+}
+
+fn bundled_entry(card: &bundled::Card, shadowed: Option<Vec<Shadowed>>) -> Entry {
+    Entry {
+        workflow_id: card.id.clone(),
+        name: card.name.clone(),
+        description: card.description.clone(),
+        version: card.version.clone(),
+        hash: None,
+        source_kind: WorkflowSourceKind::Bundled,
+        source_ref: card.id.clone(),
+        source: SourceCategory::BuiltIn.as_str().to_owned(),
+        tags: card.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        examples: card.examples.clone(),
+        id_status: IdStatus::Namespaced,
+        suggested_id: None,
+        shadowed: shadowed.unwrap_or_default(),
+    }
+}
+
+/// Compiles a workflow with what the project puts into its slots, and says what there is to warn of.
+///
+/// Bindings that are wrong are an error and not a reason to take another file or the defaults: a run must not
+/// quietly do something else than the project chose.
+fn compile(
+    project: &Project,
+    file: &str,
+    digest: canon::digest::Digest,
+    source: &Source,
+) -> Result<(Arc<Compiled>, Vec<String>), Envelope> {
+    let plain = compiled::compile(digest, source, &Bindings::default())
+        .map_err(|problems| error::invalid(&source.id, file, &problems))?;
+    let bindings_file = || project.bindings_file().unwrap_or_default().display().to_string();
+    match project.bindings(&source.id) {
+        Ok(bindings) if bindings.0.is_empty() => Ok((plain, Vec::new())),
+        Ok(bindings) => match compiled::compile(digest, source, &bindings) {
+            Ok(bound) => Ok((bound, Vec::new())),
+            Err(problems) => Err(error::invalid(&source.id, &bindings_file(), &problems)),
+        },
+        // Without slots there is nothing to bind, and the file cannot matter.
+        Err(problems) if plain.workflow.bindings.is_empty() => {
+            let cause = problems.first().map(ToString::to_string).unwrap_or_default();
+            Ok((plain, vec![format!("The bindings of the project cannot be read: {cause}")]))
+        }
+        Err(problems) => Err(error::invalid(&source.id, &bindings_file(), &problems)),
+    }
+}
+
+fn is_reserved(workflow_id: &str) -> bool {
+    workflow_id.split_once('.').is_some_and(|(namespace, _)| namespace == RESERVED_NAMESPACE)
+}
+
+fn id_status(workflow_id: &str) -> IdStatus {
+    if workflow_id.contains('.') { IdStatus::Namespaced } else { IdStatus::Legacy }
+}
+
+/// What to rename a workflow to that has no namespace.
+fn suggested_id(candidate: &Candidate<'_>, all: &BTreeMap<&str, Vec<Candidate<'_>>>) -> Option<String> {
+    let Content::Workflow(parsed) = &candidate.file.content else { return None };
+    let [plain, suffixed] = &parsed.suggestions;
+    let legacy = id_status(&parsed.source.id) == IdStatus::Legacy;
+    legacy.then(|| if all.contains_key(plain.as_str()) { suffixed.clone() } else { plain.clone() })
+}

@@ -1,0 +1,280 @@
+//! The workflow files of one folder.
+//!
+//! A folder is looked through at every call, because an author who saves a file expects the next call to
+//! see it. What is dear, reading and parsing, is only done for files whose name, time, length or
+//! identity changed.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use canon::digest::Digest;
+use guide::record::WorkflowHash;
+use guide::workflow::compile::Bindings;
+use guide::workflow::ids::{self, SourceOrigin};
+use guide::workflow::problem::{Problem, ProblemCode};
+use guide::workflow::source::{self, Format, MAX_SOURCE_BYTES, Source};
+use serde_json::Value;
+
+use super::{compiled, read};
+
+/// How many workflow files of a folder are read.
+pub(super) const MAX_FILES: usize = 1000;
+/// How many bytes of workflow files of a folder are read.
+pub(super) const MAX_BYTES: u64 = 32 << 20;
+/// How many names of a folder are looked at.
+const MAX_NAMES: usize = 20_000;
+/// How many folders are remembered.
+const MAX_FOLDERS: usize = 64;
+/// The file in a project's folder that is no workflow.
+pub(super) const BINDINGS_FILE: &str = "bindings.json";
+
+/// File systems keep times in steps. A file that was written this short a time before it was read may be
+/// written again with the same time, so its stamp proves nothing yet.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// What is in a folder.
+#[derive(Debug, Default)]
+pub(super) struct Folder {
+    /// The files, sorted by name.
+    pub(super) files: Vec<Arc<File>>,
+    /// What was left out, in words.
+    pub(super) notes: Vec<String>,
+}
+
+/// A file that wants to be a workflow.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) content: Content,
+}
+
+/// What a file holds.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// A workflow that is well formed in itself.
+    Workflow(Box<Parsed>),
+    /// Something that should have been one.
+    Broken { workflow_id: Option<String>, problems: Vec<Problem> },
+    /// Something else, which is no business of this catalogue.
+    Elsewhere,
+}
+
+/// A workflow, read.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) source: Source,
+    /// The digest of the file.
+    pub(super) digest: Digest,
+    /// What to rename it to: the plain suggestion, and the one for when that is taken.
+    pub(super) suggestions: [String; 2],
+    checked: OnceLock<Result<WorkflowHash, Arc<Vec<Problem>>>>,
+}
+
+impl Parsed {
+    /// What it compiles to without bindings, or what is wrong with it.
+    pub(super) fn check(&self) -> Result<WorkflowHash, Arc<Vec<Problem>>> {
+        self.checked
+            .get_or_init(|| {
+                compiled::compile(self.digest, &self.source, &Bindings::default())
+                    .map(|compiled| compiled.hash)
+            })
+            .clone()
+    }
+}
+
+impl File {
+    /// The id that it claims.
+    pub(super) fn workflow_id(&self) -> Option<&str> {
+        match &self.content {
+            Content::Workflow(parsed) => Some(&parsed.source.id),
+            Content::Broken { workflow_id, .. } => workflow_id.as_deref(),
+            Content::Elsewhere => None,
+        }
+    }
+}
+
+/// The folders that were read before.
+#[derive(Debug, Default)]
+pub(super) struct Folders(Mutex<HashMap<(PathBuf, SourceOrigin), HashMap<String, Remembered>>>);
+
+#[derive(Debug, Clone)]
+struct Remembered {
+    stamp: Stamp,
+    /// Whether the stamp would show another change.
+    settled: bool,
+    file: Arc<File>,
+}
+
+/// What changes when a file does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: (i64, i64),
+    changed: (i64, i64),
+    length: u64,
+    identity: (u64, u64),
+}
+
+impl Stamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            length: metadata.len(),
+            identity: (metadata.dev(), metadata.ino()),
+        }
+    }
+
+    /// Whether the last change lies clearly before `now`. A time in the future never does.
+    fn settled(&self, now: SystemTime) -> bool {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let last = self.modified.max(self.changed).0;
+        u64::try_from(last).is_ok_and(|last| Duration::from_secs(last) + SETTLED < now)
+    }
+}
+
+impl Folders {
+    /// What is in a folder now.
+    ///
+    /// # Errors
+    /// It cannot be looked through at all.
+    pub(super) fn read(&self, folder: &Path, origin: SourceOrigin) -> io::Result<Folder> {
+        let (names, mut notes) = names(folder)?;
+        let key = (folder.to_path_buf(), origin);
+        let mut remembered =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key).unwrap_or_default();
+        let mut current = HashMap::with_capacity(names.len());
+        let mut files = Vec::with_capacity(names.len());
+        let mut bytes = 0;
+        for (index, name) in names.iter().enumerate() {
+            let path = folder.join(name);
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            bytes += metadata.len().min(MAX_SOURCE_BYTES as u64);
+            if bytes > MAX_BYTES {
+                let left = names.len() - index;
+                notes.push(format!(
+                    "{}: the first {index} files have {MAX_BYTES} bytes, which is what is read of a folder; {left} \
+                     were left out. Move some to another folder.",
+                    folder.display()
+                ));
+                break;
+            }
+            let stamp = Stamp::of(&metadata);
+            let known = remembered.remove(name).filter(|known| known.settled && known.stamp == stamp);
+            let known = known.unwrap_or_else(|| Remembered {
+                stamp,
+                settled: stamp.settled(SystemTime::now()),
+                file: Arc::new(read_file(name, path, &metadata, origin)),
+            });
+            files.push(known.file.clone());
+            current.insert(name.clone(), known);
+        }
+        let mut folders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if folders.len() >= MAX_FOLDERS {
+            folders.clear();
+        }
+        folders.insert(key, current);
+        Ok(Folder { files, notes })
+    }
+}
+
+/// The names that could be workflow files, sorted, and what is to be said about the others.
+fn names(folder: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
+    let mut names = Vec::new();
+    let mut notes = Vec::new();
+    for (index, entry) in fs::read_dir(folder)?.enumerate() {
+        if index == MAX_NAMES {
+            notes.push(format!(
+                "{}: it holds more than {MAX_NAMES} files, and the rest was not looked at. Keep workflows in a \
+                 folder of their own.",
+                folder.display()
+            ));
+            break;
+        }
+        let name = entry?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        // Editors keep drafts and locks under names that begin with a dot.
+        if !name.starts_with('.') && name != BINDINGS_FILE && Format::of_name(name).is_some() {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    if names.len() > MAX_FILES {
+        notes.push(format!(
+            "{}: it holds {} workflow files, and only the first {MAX_FILES} by name are read.",
+            folder.display(),
+            names.len()
+        ));
+        names.truncate(MAX_FILES);
+    }
+    Ok((names, notes))
+}
+
+fn read_file(name: &str, path: PathBuf, metadata: &fs::Metadata, origin: SourceOrigin) -> File {
+    let content = if metadata.is_dir() {
+        Content::Elsewhere
+    } else {
+        match read::regular(&path, MAX_SOURCE_BYTES as u64) {
+            Ok(bytes) => content(&bytes, Format::of_name(name).unwrap_or(Format::Json), origin),
+            Err(error) => {
+                let (code, fix) = match error.kind() {
+                    io::ErrorKind::FileTooLarge => (ProblemCode::TooLarge, "Split the workflow."),
+                    io::ErrorKind::InvalidInput => {
+                        (ProblemCode::Unreadable, "Put a copy of the file here: only regular files are read.")
+                    }
+                    _ => (ProblemCode::Unreadable, "Make the file readable, or remove it."),
+                };
+                Content::Broken {
+                    workflow_id: None,
+                    problems: vec![Problem::new("", code, error.to_string(), fix)],
+                }
+            }
+        }
+    };
+    let content = match content {
+        Content::Broken { workflow_id, problems } => {
+            let file = path.display().to_string();
+            let problems = problems.into_iter().map(|problem| problem.in_file(&file)).collect();
+            Content::Broken { workflow_id, problems }
+        }
+        other => other,
+    };
+    File { name: name.to_owned(), path, content }
+}
+
+/// What bytes are: a workflow of this catalogue, something broken, or something else.
+fn content(bytes: &[u8], format: Format, origin: SourceOrigin) -> Content {
+    let value = match source::read_value(bytes, format) {
+        Ok(value) => value,
+        Err(problem) => return Content::Broken { workflow_id: None, problems: vec![problem] },
+    };
+    let member = |name: &str| value.as_object().and_then(|members| members.get(name));
+    let workflow_id =
+        member("id").and_then(Value::as_str).filter(|id| id.chars().count() <= 64).map(str::to_owned);
+    if member("steps").is_none() {
+        if member("nodes").is_some() {
+            return Content::Elsewhere;
+        }
+        let problem = Problem::new(
+            "",
+            ProblemCode::MissingMember,
+            "it has no `steps`, so it is no workflow",
+            "Give it steps, or keep the file in another folder.",
+        );
+        return Content::Broken { workflow_id, problems: vec![problem] };
+    }
+    match source::parse_from(bytes, format, origin) {
+        Ok(source) => Content::Workflow(Box::new(Parsed {
+            suggestions: [false, true].map(|taken| ids::suggest(&source.id, origin, bytes, |_| taken)),
+            source,
+            digest: Digest::of_bytes(bytes),
+            checked: OnceLock::new(),
+        })),
+        Err(problems) => Content::Broken { workflow_id, problems },
+    }
+}

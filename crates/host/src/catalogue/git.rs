@@ -1,0 +1,199 @@
+//! What the files of a git repository say about a workspace.
+//!
+//! `git` itself is never started: in a folder that somebody else prepared, its configuration could run
+//! anything. A few small files are read instead, each a regular file within a bound, and only what
+//! looks like the name of a branch or of a commit comes out. Whatever else they hold is as if it were not there.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+use canon::digest::Digest;
+use guide::record::{ObservationKey, ObservationValue, budgets};
+
+use super::{project::repository_root, read};
+
+/// The longest `HEAD`, ref or `.git` file.
+const MAX_SMALL_FILE: u64 = 4096;
+/// How much of `packed-refs` is searched: about two hundred thousand refs.
+const MAX_PACKED_REFS: u64 = 16 << 20;
+/// How many symbolic refs are followed. They may point at each other in a circle.
+const MAX_HOPS: usize = 5;
+
+/// What is known about the repository of a workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitFacts {
+    /// The folder that holds `.git`, links resolved.
+    pub root: Option<PathBuf>,
+    /// The branch, cut at 80 characters; none when a commit is checked out by itself.
+    pub branch: Option<String>,
+    /// The commit, in lower-case digits; none before the first one.
+    pub head: Option<String>,
+}
+
+/// The facts of a workspace; empty ones if it is in no repository.
+///
+/// A workspace in a linked worktree has the worktree's branch, and the worktree's folder as its root.
+pub fn facts(workspace: &Path) -> GitFacts {
+    let Some(root) = fs::canonicalize(workspace).ok().and_then(|workspace| repository_root(&workspace))
+    else {
+        return GitFacts::default();
+    };
+    let (branch, head) = Layout::of(&root).map(|layout| layout.head()).unwrap_or_default();
+    let branch = branch.map(|branch| branch.chars().take(budgets::SHORT_STRING_CHARACTERS).collect());
+    GitFacts { root: Some(root), branch, head }
+}
+
+/// The facts as a session records them. What is beyond the budget of a record is left out.
+pub fn observations(facts: &GitFacts) -> Vec<(ObservationKey, ObservationValue)> {
+    let mut observations = Vec::with_capacity(4);
+    if let Some(branch) = &facts.branch {
+        let branch: String = branch.chars().take(budgets::SHORT_STRING_CHARACTERS).collect();
+        observations.push((ObservationKey::GitBranch, ObservationValue::ShortString(branch)));
+    }
+    // Commits of repositories with longer digests have no place in the record.
+    if let Some(head) = facts.head.as_ref().filter(|head| head.len() == 40 && is_commit(head)) {
+        observations.push((ObservationKey::GitHeadSha, ObservationValue::GitSha1(head.clone())));
+    }
+    if let Some(root) = &facts.root {
+        // The digest of a lossy text would make two folders one.
+        if let Some(text) = root.to_str() {
+            let digest = Digest::of_bytes(text.as_bytes());
+            observations.push((ObservationKey::RepoRootHash, ObservationValue::Sha256(digest)));
+            if text.chars().count() <= budgets::PATH_CHARACTERS {
+                observations.push((ObservationKey::RepoRoot, ObservationValue::Path(text.to_owned())));
+            }
+        }
+    }
+    observations
+}
+
+/// Where the files of a repository are.
+struct Layout {
+    /// What belongs to this worktree.
+    own: PathBuf,
+    /// What all worktrees share.
+    common: PathBuf,
+}
+
+impl Layout {
+    fn of(root: &Path) -> Option<Self> {
+        let dot_git = root.join(".git");
+        let own = if fs::metadata(&dot_git).ok()?.is_dir() {
+            dot_git
+        } else {
+            let text = small(&dot_git)?;
+            root.join(text.strip_prefix("gitdir:")?.trim())
+        };
+        if !own.is_dir() {
+            return None;
+        }
+        let common = match small(&own.join("commondir")) {
+            Some(text) => own.join(text.trim()),
+            None => own.clone(),
+        };
+        Some(Self { own, common })
+    }
+
+    /// The branch and the commit that are checked out.
+    fn head(&self) -> (Option<String>, Option<String>) {
+        let Some(text) = small(&self.own.join("HEAD")) else { return (None, None) };
+        match Ref::parse(&text) {
+            Some(Ref::Commit(commit)) => (None, Some(commit)),
+            Some(Ref::Symbolic(name)) => {
+                let branch = name.strip_prefix("refs/heads/").map(str::to_owned);
+                (branch, self.resolve(name))
+            }
+            None => (None, None),
+        }
+    }
+
+    /// The commit that a ref leads to.
+    fn resolve(&self, mut name: String) -> Option<String> {
+        for _ in 0..MAX_HOPS {
+            let loose = small(&self.own.join(&name)).or_else(|| small(&self.common.join(&name)));
+            match loose {
+                Some(text) => match Ref::parse(&text)? {
+                    Ref::Commit(commit) => return Some(commit),
+                    Ref::Symbolic(next) => name = next,
+                },
+                None => return self.packed(&name),
+            }
+        }
+        None
+    }
+
+    /// The commit of a ref in `packed-refs`: lines of a commit, a space and a name.
+    fn packed(&self, name: &str) -> Option<String> {
+        let (file, _) = read::open_regular(&self.common.join("packed-refs")).ok()?;
+        let mut lines = BufReader::new(file.take(MAX_PACKED_REFS));
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if lines.read_until(b'\n', &mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim_ascii_end();
+            let Some(commit) = line.strip_suffix(name.as_bytes()) else { continue };
+            let Some(commit) = commit.strip_suffix(b" ") else { continue };
+            if let Some(commit) = std::str::from_utf8(commit).ok().and_then(as_commit) {
+                return Some(commit);
+            }
+        }
+    }
+}
+
+/// What a ref holds.
+enum Ref {
+    Commit(String),
+    Symbolic(String),
+}
+
+impl Ref {
+    fn parse(text: &str) -> Option<Self> {
+        match text.strip_prefix("ref:") {
+            Some(name) => {
+                let name = name.trim();
+                is_ref_name(name).then(|| Self::Symbolic(name.to_owned()))
+            }
+            None => as_commit(text.trim()).map(Self::Commit),
+        }
+    }
+}
+
+/// The text of a small file.
+fn small(path: &Path) -> Option<String> {
+    String::from_utf8(read::regular(path, MAX_SMALL_FILE).ok()?).ok()
+}
+
+fn as_commit(text: &str) -> Option<String> {
+    let text = text.to_ascii_lowercase();
+    is_commit(&text).then_some(text)
+}
+
+/// 40 digits, or 64 in repositories that use the longer digest.
+fn is_commit(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// A name below `refs/` that stays there: it becomes part of a path, and is shown to people.
+fn is_ref_name(name: &str) -> bool {
+    let path = Path::new(name);
+    name.len() <= 1024
+        && name.starts_with("refs/")
+        && !name.ends_with('/')
+        && !name.contains("//")
+        && path.components().all(|component| matches!(component, Component::Normal(_)))
+        && name.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock"))
+        && !name.chars().any(|character| {
+            character.is_control()
+                || character == '\\'
+                || is_direction(character)
+                || " ~^:?*[".contains(character)
+        })
+}
+
+/// Characters that make a text look like another one.
+const fn is_direction(character: char) -> bool {
+    matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}

@@ -1,0 +1,151 @@
+//! Which file wins.
+//!
+//! Sources are [layers](Layer) on a ladder, and of two files with one id the one from the higher layer is taken.
+//! A broken file is never taken and never in the way: it is reported, and the next one below gets its turn.
+//! Ids that begin with `wr.` are not on the ladder at all.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use guide::record::{WorkflowHash, WorkflowSourceKind};
+use guide::workflow::problem::Problem;
+
+use super::entry::{FileProblem, ShadowCause, Shadowed, SourceCategory, SourceInfo};
+use super::folder::{Content, File, Folder, Parsed};
+
+/// A source, and what is in it.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub(super) info: SourceInfo,
+    pub(super) folder: Folder,
+}
+
+/// A file of a layer.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate<'a> {
+    pub(super) layer: &'a Layer,
+    pub(super) file: &'a Arc<File>,
+}
+
+/// The file that is taken, and those that are not.
+#[derive(Debug)]
+pub(super) struct Verdict<'a> {
+    pub(super) winner: Option<Winner<'a>>,
+    pub(super) shadowed: Vec<Shadowed>,
+    /// The broken files, the highest first.
+    pub(super) broken: Vec<(Candidate<'a>, Arc<Vec<Problem>>)>,
+}
+
+/// The file that is taken.
+#[derive(Debug)]
+pub(super) struct Winner<'a> {
+    pub(super) candidate: Candidate<'a>,
+    pub(super) parsed: &'a Parsed,
+    pub(super) hash: WorkflowHash,
+}
+
+/// Every id that a file claims, with the files that do, the highest layer first and then by name.
+pub(super) fn candidates(layers: &[Layer]) -> BTreeMap<&str, Vec<Candidate<'_>>> {
+    let mut ids: BTreeMap<&str, Vec<Candidate<'_>>> = BTreeMap::new();
+    for layer in layers.iter().rev() {
+        for file in &layer.folder.files {
+            if let Some(id) = file.workflow_id() {
+                ids.entry(id).or_default().push(Candidate { layer, file });
+            }
+        }
+    }
+    ids
+}
+
+/// Decides between the files of one id.
+pub(super) fn decide<'a>(candidates: &[Candidate<'a>]) -> Verdict<'a> {
+    let mut winner: Option<Winner<'a>> = None;
+    let mut shadowed = Vec::new();
+    let mut broken = Vec::new();
+    for candidate in candidates {
+        let checked = match &candidate.file.content {
+            Content::Workflow(parsed) => parsed.check().map(|hash| (&**parsed, hash)),
+            Content::Broken { problems, .. } => Err(Arc::new(problems.clone())),
+            Content::Elsewhere => continue,
+        };
+        match (checked, &winner) {
+            (Ok((parsed, hash)), None) => {
+                winner = Some(Winner { candidate: candidate.clone(), parsed, hash });
+            }
+            (Ok(_), Some(winner)) => shadowed.push(shadowed_by(candidate, &winner.candidate)),
+            (Err(problems), _) => {
+                let first = problems.first().map(ToString::to_string).unwrap_or_default();
+                shadowed.push(
+                    candidate.shadowed(ShadowCause::Broken, format!("it is no valid workflow: {first}")),
+                );
+                broken.push((candidate.clone(), problems));
+            }
+        }
+    }
+    Verdict { winner, shadowed, broken }
+}
+
+fn shadowed_by(candidate: &Candidate<'_>, winner: &Candidate<'_>) -> Shadowed {
+    if std::ptr::eq(candidate.layer, winner.layer) {
+        let reason =
+            format!("{} in the same folder has the same id, and its name comes first", winner.file.name);
+        return candidate.shadowed(ShadowCause::SameFolder, reason);
+    }
+    let (mine, other) = (candidate.layer.info.category, winner.layer.info.category);
+    let reason = if mine == other {
+        format!("{} has the same id and is named later than this source", winner.path())
+    } else {
+        format!("{} has the same id, and {} wins over {}", winner.path(), words(other), words(mine))
+    };
+    candidate.shadowed(ShadowCause::Precedence, reason)
+}
+
+/// A category in a sentence.
+pub(super) const fn words(category: SourceCategory) -> &'static str {
+    match category {
+        SourceCategory::BuiltIn => "the program",
+        SourceCategory::User => "the user's folder",
+        SourceCategory::Managed => "an attached folder",
+        SourceCategory::Configured => "a configured folder",
+        SourceCategory::Git => "a git repository",
+        SourceCategory::Project => "the project",
+    }
+}
+
+impl Candidate<'_> {
+    /// The file, for people.
+    pub(super) fn path(&self) -> String {
+        self.file.path.display().to_string()
+    }
+
+    /// The file, for records: nothing of the machine for a project, since that is shared.
+    pub(super) fn source_ref(&self) -> String {
+        let name = &self.file.name;
+        match self.layer.info.category {
+            SourceCategory::Project => format!("workflows/{name}"),
+            SourceCategory::User | SourceCategory::BuiltIn => name.clone(),
+            SourceCategory::Managed | SourceCategory::Configured => self.path(),
+            SourceCategory::Git => format!("{}:workflows/{name}", self.layer.info.display_name),
+        }
+    }
+
+    pub(super) fn shadowed(&self, cause: ShadowCause, reason: String) -> Shadowed {
+        Shadowed { source: self.layer.info.key.clone(), path: self.path(), cause, reason }
+    }
+
+    pub(super) fn problem(&self, problems: &[Problem]) -> FileProblem {
+        file_problem(&self.file.path, self.file.workflow_id(), self.layer.info.kind, problems)
+    }
+}
+
+pub(super) fn file_problem(
+    path: &Path,
+    workflow_id: Option<&str>,
+    source_kind: WorkflowSourceKind,
+    problems: &[Problem],
+) -> FileProblem {
+    let path = path.display().to_string();
+    let problems = problems.iter().map(|problem| problem.clone().in_file(&path)).collect();
+    FileProblem { workflow_id: workflow_id.map(str::to_owned), source_kind, problems, path }
+}

@@ -1,0 +1,177 @@
+//! The places that are looked at, in the order of their precedence.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use guide::record::WorkflowSourceKind;
+use guide::workflow::ids::SourceOrigin;
+use guide::workflow::registry;
+
+use super::entry::{SourceCategory, SourceInfo};
+use super::folder::Folders;
+use super::project::Project;
+use super::repository::{self, Repositories};
+use super::resolve::Layer;
+use super::{CatalogueOptions, managed};
+
+/// Every source but the program, with what is in it.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// Those that could be read, the lowest precedence first.
+    pub(super) layers: Vec<Layer>,
+    /// Those that could not.
+    pub(super) stale: Vec<SourceInfo>,
+    /// What could not be read, in words.
+    pub(super) unreadable: Vec<String>,
+}
+
+/// A place to look at.
+struct Place {
+    category: SourceCategory,
+    folder: PathBuf,
+    display_name: String,
+    added_at_ms: Option<u64>,
+}
+
+impl Place {
+    fn folder(category: SourceCategory, folder: &Path) -> Self {
+        Self {
+            category,
+            folder: folder.to_path_buf(),
+            display_name: folder.display().to_string(),
+            added_at_ms: None,
+        }
+    }
+
+    fn info(&self) -> SourceInfo {
+        SourceInfo {
+            key: format!("{}:{}", self.category.as_str(), self.display_name),
+            category: self.category,
+            kind: kind(self.category),
+            display_name: self.display_name.clone(),
+            total_workflow_count: 0,
+            effective_workflow_count: 0,
+            shadowed_workflow_count: 0,
+            added_at_ms: self.added_at_ms,
+            stale: false,
+        }
+    }
+}
+
+impl Sources {
+    /// Reads every place.
+    pub(super) fn read(
+        options: &CatalogueOptions,
+        project: &Project,
+        folders: &Folders,
+        repositories: &Repositories,
+    ) -> Self {
+        let mut sources = Self::default();
+        let mut places = sources.places(options, project, repositories);
+        // A folder that is named twice would shadow itself. It counts where it has most weight.
+        let mut seen = HashSet::new();
+        places.reverse();
+        places.retain(|place| {
+            seen.insert(fs::canonicalize(&place.folder).unwrap_or_else(|_| place.folder.clone()))
+        });
+        places.reverse();
+        for place in places {
+            match folders.read(&place.folder, origin(place.category)) {
+                Ok(mut folder) => {
+                    sources.unreadable.append(&mut folder.notes);
+                    sources.layers.push(Layer { info: place.info(), folder });
+                }
+                // Nobody has to have a folder of their own.
+                Err(error)
+                    if place.category == SourceCategory::User && error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    sources.unreadable.push(format!("{}: {error}", place.display_name));
+                    sources.stale.push(SourceInfo { stale: true, ..place.info() });
+                }
+            }
+        }
+        sources
+    }
+
+    /// The places, the lowest precedence first.
+    fn places(
+        &mut self,
+        options: &CatalogueOptions,
+        project: &Project,
+        repositories: &Repositories,
+    ) -> Vec<Place> {
+        let mut places = Vec::new();
+        if let Some(folder) = &options.user_dir {
+            places.push(Place::folder(SourceCategory::User, folder));
+        }
+        let managed = options.sources_file.as_deref().map(managed::read).unwrap_or_default();
+        self.unreadable.extend(managed.troubles);
+        for directory in managed.directories {
+            places.push(Place {
+                added_at_ms: directory.added_at_ms,
+                ..Place::folder(SourceCategory::Managed, &directory.path)
+            });
+        }
+        for folder in &options.configured_dirs {
+            places.push(Place::folder(SourceCategory::Configured, folder));
+        }
+        for repository in &managed.repositories {
+            let copy = repositories.read(repository, options.git_cache.as_deref());
+            self.unreadable.extend(copy.trouble);
+            let place = Place {
+                category: SourceCategory::Git,
+                folder: copy.folder.clone().unwrap_or_default(),
+                display_name: repository::display_name(repository),
+                added_at_ms: None,
+            };
+            if copy.folder.is_some() {
+                places.push(place);
+            } else {
+                self.stale.push(SourceInfo { stale: true, ..place.info() });
+            }
+        }
+        self.unreadable.extend(project.unreadable.clone());
+        if let Some(folder) = &project.folder {
+            places.push(Place::folder(SourceCategory::Project, folder));
+        }
+        places
+    }
+}
+
+/// The program as a source.
+pub(super) fn built_in() -> SourceInfo {
+    let count = registry::bundled().len();
+    SourceInfo {
+        key: SourceCategory::BuiltIn.as_str().to_owned(),
+        category: SourceCategory::BuiltIn,
+        kind: WorkflowSourceKind::Bundled,
+        display_name: "built in".to_owned(),
+        total_workflow_count: count,
+        effective_workflow_count: count,
+        shadowed_workflow_count: 0,
+        added_at_ms: None,
+        stale: false,
+    }
+}
+
+const fn kind(category: SourceCategory) -> WorkflowSourceKind {
+    match category {
+        SourceCategory::BuiltIn => WorkflowSourceKind::Bundled,
+        SourceCategory::User => WorkflowSourceKind::User,
+        SourceCategory::Managed | SourceCategory::Configured | SourceCategory::Git => {
+            WorkflowSourceKind::Remote
+        }
+        SourceCategory::Project => WorkflowSourceKind::Project,
+    }
+}
+
+const fn origin(category: SourceCategory) -> SourceOrigin {
+    match category {
+        SourceCategory::BuiltIn => SourceOrigin::Bundled,
+        SourceCategory::User => SourceOrigin::User,
+        SourceCategory::Managed | SourceCategory::Configured | SourceCategory::Git => SourceOrigin::Remote,
+        SourceCategory::Project => SourceOrigin::Project,
+    }
+}

@@ -1,0 +1,246 @@
+//! What goes into the guided service, and what comes out.
+
+use guide::record::{BlockerReport, Preferences, SessionId};
+use guide::workflow::compiled::ModelTier;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+/// A call to begin a run.
+#[derive(Clone, Debug, Default)]
+pub struct StartRequest {
+    /// The workflow.
+    pub workflow_id: String,
+    /// What the run is for.
+    pub goal: String,
+    /// The workspace it is about; decides which workflows there are.
+    pub workspace: Option<PathBuf>,
+    /// Further inputs.
+    pub context: Map<String, Value>,
+    /// How autonomous the run is; the defaults, without.
+    pub preferences: Option<Preferences>,
+    /// The session that this one was delegated from.
+    pub parent_session_id: Option<SessionId>,
+}
+
+/// The handle of a call: the short token, or the locked pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handle {
+    /// One token, short or long.
+    Single(String),
+    /// A state token, and the acknowledgement that goes with it.
+    Pair {
+        /// `st.v1.…`
+        state_token: String,
+        /// `ack.v1.…`; a call without one changes nothing.
+        ack_token: Option<String>,
+    },
+}
+
+/// What a caller wants of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// To acknowledge the pending step and go on.
+    Advance,
+    /// To be told again where the run is. Touches no file.
+    Rehydrate,
+}
+
+/// A call to go on, or to be told where a run is.
+#[derive(Clone, Debug)]
+pub struct ContinueRequest {
+    /// The handle.
+    pub handle: Handle,
+    /// What the caller wants.
+    pub intent: Intent,
+    /// A recap of the step.
+    pub notes_markdown: Option<String>,
+    /// Structured results.
+    pub artifacts: Vec<Value>,
+    /// What changed in the context.
+    pub context: Option<Map<String, Value>>,
+    /// Changed preferences.
+    pub preferences: Option<Preferences>,
+}
+
+/// The answer to starting and continuing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reply {
+    /// Whether the step was taken.
+    pub kind: ReplyKind,
+    /// Which run this is about, for callers that have several.
+    pub run: RunWords,
+    /// The short handle for the next call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continue_token: Option<String>,
+    /// The locked handle of the node.
+    pub state_token: String,
+    /// The locked handle for acknowledging the pending step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_token: Option<String>,
+    /// The handle for bookmarking this place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_token: Option<String>,
+    /// Whether everything is done.
+    pub is_complete: bool,
+    /// What to do now.
+    pub pending: Option<PendingStep>,
+    /// The preferences in force.
+    pub preferences: Preferences,
+    /// What the caller should do with this reply.
+    pub next_intent: NextIntent,
+    /// The exact next call.
+    pub next_call: Option<NextCall>,
+    /// Why the step was not taken.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<BlockedReply>,
+    /// Levels of assessments that were just given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_context: Option<Value>,
+    /// What the caller should know besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// Whether a step was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyKind {
+    /// It was, or nothing was asked.
+    Ok,
+    /// It was not.
+    Blocked,
+}
+
+/// A run in words: which workflow, what for, and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunWords {
+    /// The session.
+    pub session_id: String,
+    /// The run.
+    pub run_id: String,
+    /// The workflow.
+    pub workflow_id: String,
+    /// Its name.
+    pub workflow_name: String,
+    /// What the run is for.
+    pub goal: String,
+    /// Which step is pending, from 1.
+    pub step: u32,
+    /// How many steps the workflow has.
+    pub steps: u32,
+    /// All of it in one sentence.
+    pub description: String,
+}
+
+/// A pending step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingStep {
+    /// Its id.
+    pub step_id: String,
+    /// Its title.
+    pub title: String,
+    /// What to do.
+    pub prompt: String,
+    /// The stance to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_role: Option<String>,
+    /// The model that the author would choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_tier: Option<ModelTier>,
+}
+
+/// What a caller should do with a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NextIntent {
+    /// Do the step, then advance.
+    PerformPendingThenContinue,
+    /// Ask the user before advancing.
+    AwaitUserConfirmation,
+    /// Nothing changed; do the step when ready.
+    RehydrateOnly,
+    /// Nothing is left to do.
+    Complete,
+}
+
+/// A call, ready to be made.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NextCall {
+    /// The tool.
+    pub tool: &'static str,
+    /// Its parameters.
+    pub params: Value,
+}
+
+/// Why a step was not taken.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BlockedReply {
+    /// Every reason.
+    pub blockers: BlockerReport,
+    /// Whether another attempt can help; absent when it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+    /// The handle for that attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_continue_token: Option<String>,
+    /// What was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<Validation>,
+}
+
+/// What came of checking an output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Validation {
+    /// Each thing that is wrong.
+    pub issues: Vec<String>,
+    /// What to do about it.
+    pub suggestions: Vec<String>,
+}
+
+/// The answer to a checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointReply {
+    /// Which run this is about.
+    pub run: RunWords,
+    /// The bookmark's node.
+    pub checkpoint_node_id: String,
+    /// The handle to come back with, from any chat.
+    pub resume_token: String,
+    /// Carrying on now.
+    pub next_call: NextCall,
+}
+
+/// A call to find a run again.
+#[derive(Clone, Debug, Default)]
+pub struct ResumeRequest {
+    /// The workspace, for its git facts.
+    pub workspace: Option<PathBuf>,
+    /// Words to look for.
+    pub query: Option<String>,
+    /// A run.
+    pub run_id: Option<String>,
+    /// A session.
+    pub session_id: Option<String>,
+    /// A branch, instead of the workspace's.
+    pub git_branch: Option<String>,
+    /// A commit, instead of the workspace's.
+    pub git_head_sha: Option<String>,
+    /// Whether to look only at runs of the same repository.
+    pub same_workspace_only: bool,
+}
+
+/// The answer to looking for a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumeReply {
+    /// The best matches, best first.
+    pub candidates: Vec<Value>,
+    /// How many runs were eligible.
+    pub total_eligible: usize,
+}

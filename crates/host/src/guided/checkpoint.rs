@@ -1,0 +1,97 @@
+//! Bookmarking a place.
+
+use std::sync::PoisonError;
+
+use guide::engine::{self, Checkpoint};
+use guide::record::NodeId;
+use guide::token::{self, Keyring, StatePayload, Token};
+use serde_json::json;
+
+use super::Guided;
+use super::api::{CheckpointReply, NextCall};
+use super::refusal::{Refusal, inconsistent};
+use super::reply::run_words;
+use super::sessions::Session;
+
+impl Guided {
+    /// Makes a checkpoint. The same token sent again gets the same answer.
+    ///
+    /// # Errors
+    /// Tokens that are not good for this, and trouble with the store.
+    pub fn checkpoint(
+        &self,
+        checkpoint_token: &str,
+        notes: Option<&str>,
+    ) -> Result<CheckpointReply, Refusal> {
+        let keyring = self.keyring()?;
+        let payload = token::verify(&keyring, checkpoint_token)?.into_checkpoint()?;
+        let place =
+            self.place_of(&payload.session_id, &payload.node_id, Some(payload.attempt_id.clone()), None)?;
+        {
+            let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(made) = session.state.checkpoint_of(&payload.node_id, &payload.attempt_id) {
+                return self.checkpoint_reply(&session, &payload.node_id, &made.id, &keyring);
+            }
+        }
+        let mut session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.files.lock(&place.session_id, Some(&session.cursor))?;
+        let news = writer.news().clone();
+        session.take(&news)?;
+        if let Some(made) = session.state.checkpoint_of(&payload.node_id, &payload.attempt_id) {
+            return self.checkpoint_reply(&session, &payload.node_id, &made.id, &keyring);
+        }
+        let additions = engine::checkpoint(Checkpoint {
+            state: &session.state,
+            node_id: &payload.node_id,
+            attempt_id: &payload.attempt_id,
+            notes,
+            now_ms: self.clock.now_ms(),
+        })?;
+        let made = additions.node_id.clone();
+        self.append(&mut session, &mut writer, additions, &[payload.node_id.clone(), made.clone()])?;
+        drop(writer);
+        self.checkpoint_reply(&session, &payload.node_id, &made, &keyring)
+    }
+
+    fn checkpoint_reply(
+        &self,
+        session: &Session,
+        node_id: &NodeId,
+        made: &NodeId,
+        keyring: &Keyring,
+    ) -> Result<CheckpointReply, Refusal> {
+        let node = session.state.node(node_id).ok_or_else(|| inconsistent("A recorded node is missing."))?;
+        let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+        let workflow = self.pinned(run.workflow_hash)?;
+        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let resume_token = token::mint(
+            keyring,
+            &Token::State(StatePayload {
+                session_id: session.state.session_id().clone(),
+                run_id: run.id.clone(),
+                node_id: node.id.clone(),
+                workflow_hash: run.workflow_hash,
+            }),
+        );
+        // The attempt that was next when the checkpoint was made, so that a replay gives the same bytes
+        // however far the run went since.
+        let made_at = session.state.node(made).map(|made| made.created_index);
+        let attempts =
+            node.advances().filter(|(_, advance)| made_at.is_none_or(|at| advance.index < at)).count();
+        let position = token::Position {
+            session_id: session.state.session_id().clone(),
+            run_id: run.id.clone(),
+            node_id: node.id.clone(),
+            attempt_id: guide::derive::attempt_id(session.state.session_id(), &node.id, attempts as u64),
+        };
+        Ok(CheckpointReply {
+            run: run_words(session, run, node, &workflow, snapshot.state()),
+            checkpoint_node_id: made.to_string(),
+            resume_token,
+            next_call: NextCall {
+                tool: "continue_workflow",
+                params: json!({"continueToken": token::mint_short(keyring, &position), "intent": "advance"}),
+            },
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! From the tokens of a call to a place in a session.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use guide::derive;
+use guide::record::{AttemptId, NodeId, SessionId};
+use guide::state::Node;
+use guide::token::{self, Keyring, RunDescription, Token, TokenError, TokenKind};
+use serde_json::json;
+
+use super::api::Handle;
+use super::refusal::{Refusal, inconsistent};
+use super::sessions::{Session, project};
+use super::{Guided, reply};
+
+/// A node, and the attempt on it that a token stands for.
+pub(super) struct Place {
+    pub(super) session: Arc<Mutex<Session>>,
+    pub(super) session_id: SessionId,
+    pub(super) node_id: NodeId,
+    /// None for a state token alone, which is good for looking only.
+    pub(super) attempt_id: Option<AttemptId>,
+}
+
+impl Guided {
+    /// Finds the place of a handle.
+    pub(super) fn place(&self, handle: &Handle, keyring: &Keyring) -> Result<Place, Refusal> {
+        match handle {
+            Handle::Single(text) if TokenKind::claimed_by(text) == Some(TokenKind::Continue) => {
+                self.place_of_short(text, keyring)
+            }
+            Handle::Single(text) => match token::verify(keyring, text)? {
+                Token::State(state) => {
+                    self.place_of(&state.session_id, &state.node_id, None, Some(state.workflow_hash))
+                }
+                Token::Ack(ack) => self.place_of(&ack.session_id, &ack.node_id, Some(ack.attempt_id), None),
+                Token::Checkpoint(_) => {
+                    Err(TokenError::OtherKind { wanted: TokenKind::Continue, given: TokenKind::Checkpoint }
+                        .into())
+                }
+            },
+            Handle::Pair { state_token, ack_token } => {
+                let state = token::verify(keyring, state_token)?.into_state()?;
+                let Some(ack_token) = ack_token else {
+                    return self.place_of(&state.session_id, &state.node_id, None, Some(state.workflow_hash));
+                };
+                let ack = token::verify(keyring, ack_token)?.into_ack()?;
+                if token::check_pair(&state, &ack).is_err() {
+                    return Err(self.two_runs(keyring, &state, &ack));
+                }
+                self.place_of(&ack.session_id, &ack.node_id, Some(ack.attempt_id), Some(state.workflow_hash))
+            }
+        }
+    }
+
+    fn place_of_short(&self, text: &str, keyring: &Keyring) -> Result<Place, Refusal> {
+        let digest = token::verify_short(keyring, text)?;
+        let Some((session_id, made_by)) = self.index.position(&digest, &project)? else {
+            return Err(TokenError::UnknownPosition.into());
+        };
+        let session = self.sessions.current(&self.files, &session_id)?;
+        let position = {
+            let locked = session.lock().unwrap_or_else(PoisonError::into_inner);
+            locked.position(made_by, &digest)
+        };
+        let Some(position) = position else { return Err(TokenError::UnknownPosition.into()) };
+        Ok(Place { session, session_id, node_id: position.node_id, attempt_id: Some(position.attempt_id) })
+    }
+
+    /// The place of a node, which has to be in the log.
+    pub(super) fn place_of(
+        &self,
+        session_id: &SessionId,
+        node_id: &NodeId,
+        attempt_id: Option<AttemptId>,
+        workflow_hash: Option<guide::record::WorkflowHash>,
+    ) -> Result<Place, Refusal> {
+        let unknown = || TokenError::UnknownNode { session: session_id.clone(), node: node_id.clone() };
+        let session = match self.sessions.current(&self.files, session_id) {
+            Err(refusal) if refusal.envelope().code() == "SESSION_UNKNOWN" => return Err(unknown().into()),
+            other => other?,
+        };
+        {
+            let locked = session.lock().unwrap_or_else(PoisonError::into_inner);
+            let node = locked.state.node(node_id).ok_or_else(unknown)?;
+            let run = locked.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+            if let Some(token) = workflow_hash.filter(|hash| *hash != run.workflow_hash) {
+                return Err(TokenError::WorkflowHashMismatch { token, pinned: run.workflow_hash }.into());
+            }
+        }
+        Ok(Place { session, session_id: session_id.clone(), node_id: node_id.clone(), attempt_id })
+    }
+
+    /// Whether an attempt on a node is recorded, or is the next one to be.
+    pub(super) fn attempt_exists(session: &Session, node: &Node, attempt_id: &AttemptId) -> bool {
+        let next = derive::attempt_id(session.state.session_id(), &node.id, node.attempts() as u64);
+        *attempt_id == next || node.advances().any(|(recorded, _)| recorded == attempt_id)
+    }
+
+    /// The error for tokens of two runs: both in words, with the call to make for each.
+    fn two_runs(&self, keyring: &Keyring, state: &token::StatePayload, ack: &token::AckPayload) -> Refusal {
+        let plain = || {
+            TokenError::ScopeMismatch {
+                first: (state.session_id.clone(), state.run_id.clone()),
+                second: (ack.session_id.clone(), ack.run_id.clone()),
+            }
+            .into()
+        };
+        let describe = |session_id: &SessionId, node_id: &NodeId| -> Result<RunDescription, Refusal> {
+            let place = self.place_of(session_id, node_id, None, None)?;
+            let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+            let node = session.state.node(node_id).ok_or_else(|| inconsistent("A node is missing."))?;
+            let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+            let workflow = self.pinned(run.workflow_hash)?;
+            let snapshot = self.files.snapshot(node.snapshot_ref)?;
+            let words = reply::run_words(&session, run, node, &workflow, snapshot.state());
+            let position =
+                session.positions_of(node).pop().ok_or_else(|| inconsistent("A node has no position."))?;
+            let token = token::mint_short(keyring, &position);
+            Ok(RunDescription {
+                workflow: words.workflow_name,
+                goal: words.goal,
+                step: words.step,
+                steps: words.steps,
+                call: json!({"tool": "continue_workflow", "params": {"continueToken": token, "intent": "advance"}}),
+            })
+        };
+        match (describe(&state.session_id, &state.node_id), describe(&ack.session_id, &ack.node_id)) {
+            (Ok(first), Ok(second)) => token::scope_mismatch(&first, &second).into(),
+            _ => plain(),
+        }
+    }
+}

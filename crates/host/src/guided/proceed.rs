@@ -1,0 +1,155 @@
+//! Going on, replaying, and telling where a run is.
+
+use std::sync::PoisonError;
+
+use guide::engine::{self, Additions, Advance, Output};
+use guide::plan::{AppendPlan, Planned};
+use guide::record::{AdvanceOutcome, AttemptId, NodeId};
+use guide::token::{Keyring, TokenError};
+use storage::files::{Attachments, NewObject, NewSnapshot};
+
+use super::Guided;
+use super::api::{ContinueRequest, Intent, Reply};
+use super::place::Place;
+use super::refusal::{Refusal, inconsistent};
+use super::reply::{Ingredients, Moment, reply};
+use super::sessions::Session;
+
+impl Guided {
+    /// Advances a node, or tells where a run is.
+    ///
+    /// The same handle sent again gets the recorded outcome, byte for byte, whatever is sent with it.
+    ///
+    /// # Errors
+    /// Tokens that are not good for this, output that cannot be taken, and trouble with the store.
+    pub fn proceed(&self, request: ContinueRequest) -> Result<Reply, Refusal> {
+        let keyring = self.keyring()?;
+        let place = self.place(&request.handle, &keyring)?;
+        match request.intent {
+            Intent::Rehydrate => self.rehydrate(&place, &keyring),
+            Intent::Advance => self.advance(&place, &keyring, request),
+        }
+    }
+
+    /// Where the run is at a node. Touches no file but to read.
+    fn rehydrate(&self, place: &Place, keyring: &Keyring) -> Result<Reply, Refusal> {
+        let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+        self.answer(&session, &place.node_id, keyring, Moment::Return)
+    }
+
+    fn advance(&self, place: &Place, keyring: &Keyring, request: ContinueRequest) -> Result<Reply, Refusal> {
+        let Some(attempt_id) = &place.attempt_id else {
+            return Err(TokenError::Misused {
+                reason: "a `stateToken` alone cannot advance: send the `continueToken`, or the `ackToken` beside it",
+            }
+            .into());
+        };
+        // What is in the log already is answered without a lock: an append-only log cannot take it back.
+        {
+            let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(to) = recorded(&session, &place.node_id, attempt_id)? {
+                return self.answer(&session, &to, keyring, Moment::Advance);
+            }
+        }
+        let mut session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.files.lock(&place.session_id, Some(&session.cursor))?;
+        let news = writer.news().clone();
+        session.take(&news)?;
+        // Somebody may have made the same call in between.
+        if let Some(to) = recorded(&session, &place.node_id, attempt_id)? {
+            return self.answer(&session, &to, keyring, Moment::Advance);
+        }
+        let node = session.state.node(&place.node_id).ok_or_else(|| TokenError::UnknownNode {
+            session: place.session_id.clone(),
+            node: place.node_id.clone(),
+        })?;
+        if !Self::attempt_exists(&session, node, attempt_id) {
+            return Err(TokenError::UnknownPosition.into());
+        }
+        let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+        let workflow = self.pinned(run.workflow_hash)?;
+        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let additions = engine::advance(Advance {
+            state: &session.state,
+            node_id: &node.id,
+            attempt_id,
+            workflow: &workflow,
+            snapshot: snapshot.state(),
+            output: Output { notes_markdown: request.notes_markdown, artifacts: request.artifacts },
+            context: request.context,
+            preferences: request.preferences,
+            now_ms: self.clock.now_ms(),
+        })?;
+        let from = node.id.clone();
+        let to = additions.node_id.clone();
+        self.append(&mut session, &mut writer, additions, &[from, to.clone()])?;
+        drop(writer);
+        self.answer(&session, &to, keyring, Moment::Advance)
+    }
+
+    /// Appends what a decision adds, and takes it over into memory and index.
+    pub(super) fn append(
+        &self,
+        session: &mut Session,
+        writer: &mut storage::files::Writer<'_>,
+        additions: Additions,
+        touched: &[NodeId],
+    ) -> Result<(), Refusal> {
+        let Planned::Append(plan) = AppendPlan::new(&session.keys, additions.events)? else {
+            return Ok(());
+        };
+        let attachments = Attachments {
+            snapshots: additions
+                .snapshots
+                .iter()
+                .map(|new| NewSnapshot { snapshot: &new.snapshot, parent: new.parent })
+                .collect(),
+            workflows: Vec::new(),
+            artifacts: additions
+                .artifacts
+                .iter()
+                .map(|new| NewObject { digest: new.sha256, bytes: &new.bytes })
+                .collect(),
+        };
+        let before = session.cursor.clone();
+        let appended = writer.append(&plan, &attachments)?;
+        session.appended(plan.events(), appended.cursor)?;
+        // The step is durable whatever becomes of the index, which reads the session when it is asked for.
+        let _ = self.index.record(Some(&before), &session.cursor, session.projection(Some(touched)));
+        Ok(())
+    }
+
+    /// The answer about a node, from recorded facts.
+    pub(super) fn answer(
+        &self,
+        session: &Session,
+        node_id: &NodeId,
+        keyring: &Keyring,
+        moment: Moment,
+    ) -> Result<Reply, Refusal> {
+        let node = session.state.node(node_id).ok_or_else(|| inconsistent("A recorded node is missing."))?;
+        let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+        let workflow = self.pinned(run.workflow_hash)?;
+        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        Ok(reply(&Ingredients {
+            session,
+            run,
+            node,
+            workflow: &workflow,
+            snapshot: &snapshot,
+            keyring,
+            moment,
+        }))
+    }
+}
+
+/// The node that a recorded attempt led to.
+fn recorded(session: &Session, node_id: &NodeId, attempt_id: &AttemptId) -> Result<Option<NodeId>, Refusal> {
+    match session.state.advance(node_id, attempt_id).map(|advance| &advance.outcome) {
+        None => Ok(None),
+        Some(AdvanceOutcome::Advanced { to_node_id }) => Ok(Some(to_node_id.clone())),
+        Some(AdvanceOutcome::Blocked { .. }) => Err(inconsistent(
+            "The attempt was recorded as blocked without a node, which this program never writes.",
+        )),
+    }
+}

@@ -1,0 +1,106 @@
+//! How anything that goes wrong becomes the one envelope.
+
+use canon::error::{Envelope, Retry};
+use guide::engine::EngineError;
+use guide::plan::PlanError;
+use guide::record::WorkflowHash;
+use guide::state::FoldError;
+use guide::token::TokenError;
+use storage::StoreError;
+
+canon::error_codes! {
+    /// What the service itself can run into.
+    pub enum GuidedErrorCode {
+        /// Something that must hold does not. The input is not at fault.
+        Internal => "INTERNAL_ERROR",
+    }
+}
+
+/// Why a call is refused: the envelope that the caller gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal(Box<Envelope>);
+
+impl Refusal {
+    /// The envelope.
+    pub fn envelope(&self) -> &Envelope {
+        &self.0
+    }
+
+    /// The envelope, taken.
+    pub fn into_envelope(self) -> Box<Envelope> {
+        self.0
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<Envelope> for Refusal {
+    fn from(envelope: Envelope) -> Self {
+        Self(Box::new(envelope))
+    }
+}
+
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        error.envelope().into()
+    }
+}
+
+impl From<TokenError> for Refusal {
+    fn from(error: TokenError) -> Self {
+        error.envelope().into()
+    }
+}
+
+impl From<FoldError> for Refusal {
+    fn from(error: FoldError) -> Self {
+        error.envelope().into()
+    }
+}
+
+impl From<PlanError> for Refusal {
+    fn from(error: PlanError) -> Self {
+        error.envelope().into()
+    }
+}
+
+impl From<StoreError> for Refusal {
+    /// On the way to a caller with a token, a session that somebody else holds is the token's error.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Locked { session } => TokenError::SessionLocked { session }.into(),
+            other => other.envelope().into(),
+        }
+    }
+}
+
+pub(super) fn no_entropy(cause: &std::io::Error) -> Refusal {
+    internal(
+        &format!("The system gives no entropy: {cause}."),
+        "Try again; if it persists, restart the machine.",
+    )
+}
+
+pub(super) fn unreadable_workflow(hash: WorkflowHash, cause: &serde_json::Error) -> Refusal {
+    internal(
+        &format!("The pinned workflow {hash} cannot be read: {cause}."),
+        "Your input is not at fault. Run `interlock session verify` and show the user what it says.",
+    )
+}
+
+pub(super) fn inconsistent(what: &str) -> Refusal {
+    internal(
+        what,
+        "Your input is not at fault. Run `interlock session verify` and show the user what it says.",
+    )
+}
+
+fn internal(message: &str, suggestion: &str) -> Refusal {
+    Envelope::new(GuidedErrorCode::Internal, message).suggest(suggestion).retry(Retry::NotRetryable).into()
+}

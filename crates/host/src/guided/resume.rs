@@ -1,0 +1,97 @@
+//! Finding a run again.
+
+use std::sync::PoisonError;
+
+use guide::project::preferred_tip;
+use guide::project::resume::{Candidate, ResumeQuery, rank, ranking_input, snippet};
+use guide::record::budgets::RESUME_CANDIDATES;
+use guide::record::{ObservationKey, RunId, SessionId};
+use guide::token::{self, Keyring, StatePayload, Token};
+use serde_json::{Value, json};
+
+use super::Guided;
+use super::api::{ResumeReply, ResumeRequest};
+use super::refusal::Refusal;
+use super::sessions::project;
+use crate::catalogue::git;
+
+impl Guided {
+    /// Ranks the runs there are by how well they answer, and offers the best five.
+    ///
+    /// Ranking reads the index alone; only the candidates that are offered are read and validated,
+    /// and one that is not healthy gives way to the next.
+    ///
+    /// # Errors
+    /// Trouble with the store.
+    pub fn resume(&self, request: &ResumeRequest) -> Result<ResumeReply, Refusal> {
+        let keyring = self.keyring()?;
+        let query = query(request);
+        let (ranked, total_eligible) = self.index.with_inputs(&project, |inputs| {
+            let ranking = rank(inputs, &query);
+            let ranked: Vec<_> = ranking
+                .ranked
+                .iter()
+                // More than are offered, in case some are not healthy.
+                .take(RESUME_CANDIDATES * 8)
+                .map(|ranked| ranking.candidate(ranked))
+                .collect();
+            (ranked, ranking.total_eligible())
+        })?;
+        let mut candidates = Vec::new();
+        for candidate in ranked {
+            if candidates.len() == RESUME_CANDIDATES {
+                break;
+            }
+            candidates.extend(self.offer(&candidate, &query, &keyring));
+        }
+        Ok(ResumeReply { candidates, total_eligible })
+    }
+
+    /// The candidate as it is offered, if its session can be read.
+    fn offer(&self, candidate: &Candidate, query: &ResumeQuery, keyring: &Keyring) -> Option<Value> {
+        let session = self.sessions.current(&self.files, &candidate.session_id).ok()?;
+        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = session.state.run(&candidate.run_id)?;
+        let tip = preferred_tip(&session.state, run)?;
+        let input = ranking_input(&session.state, run, None)?;
+        let snapshot = self.files.snapshot(tip.snapshot_ref).ok()?;
+        let resume_token = token::mint(
+            keyring,
+            &Token::State(StatePayload {
+                session_id: candidate.session_id.clone(),
+                run_id: run.id.clone(),
+                node_id: tip.id.clone(),
+                workflow_hash: run.workflow_hash,
+            }),
+        );
+        let mut offered = serde_json::to_value(candidate).ok()?;
+        offered["snippet"] = Value::String(snippet(input.title.as_deref(), &input.recap, query));
+        offered["resumeToken"] = Value::String(resume_token.clone());
+        offered["pendingStepId"] = snapshot
+            .state()
+            .pending()
+            .map_or(Value::Null, |pending| Value::String(pending.step_id.to_string()));
+        offered["isComplete"] = Value::Bool(snapshot.state().is_complete());
+        offered["nextCall"] = json!({
+            "tool": "continue_workflow",
+            "params": {"stateToken": resume_token, "intent": "rehydrate"},
+        });
+        Some(offered)
+    }
+}
+
+fn query(request: &ResumeRequest) -> ResumeQuery {
+    let facts = request.workspace.as_deref().map(git::facts);
+    let seen = facts.as_ref().map(git::observations).unwrap_or_default();
+    let observed =
+        |wanted: ObservationKey| seen.iter().find(|(key, _)| *key == wanted).map(|(_, value)| value.text());
+    ResumeQuery {
+        text: request.query.clone(),
+        run_id: request.run_id.as_deref().and_then(|id| RunId::parse(id).ok()),
+        session_id: request.session_id.as_deref().and_then(|id| SessionId::parse(id).ok()),
+        git_branch: request.git_branch.clone().or_else(|| observed(ObservationKey::GitBranch)),
+        git_head_sha: request.git_head_sha.clone().or_else(|| observed(ObservationKey::GitHeadSha)),
+        repo_root_hash: observed(ObservationKey::RepoRootHash),
+        same_workspace_only: request.same_workspace_only,
+    }
+}

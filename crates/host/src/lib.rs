@@ -1,0 +1,8 @@
+//! The services: use cases that load facts through a port, call a pure decision, append what it
+//! gives, and answer. Nothing is decided here that a core could decide.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod catalogue;
+pub mod guided;
+pub mod system;
