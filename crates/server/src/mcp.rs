@@ -1,0 +1,172 @@
+//! MCP: the handler of one connection, and standard input and output to carry it.
+//!
+//! The handler knows nothing of what carries it. Over standard input and output there is one for
+//! the process; over HTTP there is one for each session, or for each request where the edition of
+//! the protocol has no sessions.
+
+mod handler;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use canon::error::{Envelope, render};
+use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::service::ServerInitializeError;
+use rmcp::{ServiceExt as _, transport};
+use serde_json::{Map, Value};
+
+use crate::call::{self, Call, Outcome};
+use crate::open_runs::OpenRuns;
+use crate::prose;
+use crate::service::GuideService;
+use crate::tool::Tool;
+
+/// What a client is told about the program as a whole.
+pub const INSTRUCTIONS: &str = "\
+Interlock walks you through workflows: step-by-step procedures that are recorded durably and cannot be skipped. \
+Use it when the user asks for a workflow, or when a task (a bug, a review, a feature, a design, documentation, a \
+migration) deserves a procedure.
+
+The loop:
+1. list_workflows with workspacePath: find the workflow. Call again with a tag for details.
+2. start_workflow with workflowId, goal and workspacePath: you get the first step and a continueToken.
+3. Do what the step says. All of it, with your other tools.
+4. continue_workflow with that continueToken, intent \"advance\" and output.notesMarkdown: what you did, found and \
+decided. You get the next step and a new continueToken. Repeat from 3 until isComplete is true.
+
+If a reply is blocked, mend what it names and make its nextCall. If you lost the thread, call continue_workflow with \
+intent \"rehydrate\": it changes nothing. If you have no token, call resume_session. Before you stop in the middle, \
+call checkpoint_workflow.
+
+Copy tokens exactly. Every reply names its run in its first line: never send a token of one run with another's. \
+Repeating a call with the same token is safe. Errors are data: they say what is wrong and give a call that works.";
+
+/// One connection.
+pub struct Mcp {
+    service: Arc<dyn GuideService>,
+    open: Mutex<OpenRuns>,
+}
+
+impl std::fmt::Debug for Mcp {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Mcp").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+impl Mcp {
+    /// The handler of a new connection.
+    pub fn new(service: Arc<dyn GuideService>) -> Self {
+        Self { service, open: Mutex::default() }
+    }
+
+    /// Answers a tool call. A caller's mistake is an answer too.
+    pub async fn answer(&self, name: &str, arguments: Map<String, Value>) -> CallToolResult {
+        match self.outcome(name, arguments).await {
+            Ok(outcome) => {
+                let mut result = CallToolResult::success(vec![ContentBlock::text(prose::of(&outcome))]);
+                result.structured_content = Some(outcome.facts());
+                result
+            }
+            Err(envelope) => refused(&envelope),
+        }
+    }
+
+    async fn outcome(&self, name: &str, arguments: Map<String, Value>) -> Result<Outcome, Box<Envelope>> {
+        let tool = Tool::parse(name).ok_or_else(|| Box::new(call::unknown_tool(name)))?;
+        let service = Arc::clone(&self.service);
+        // Reading megabytes of arguments takes its time too, so it is done over there as well.
+        let answer = tokio::task::spawn_blocking(move || Call::read(tool, arguments)?.answer(&*service));
+        let mut outcome = answer.await.unwrap_or_else(|_| Err(Box::new(call::panicked(tool))))?;
+        self.remember(&mut outcome);
+        Ok(outcome)
+    }
+
+    /// Says in the reply to a start that another run is open, and takes note of the run.
+    fn remember(&self, outcome: &mut Outcome) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        match outcome {
+            Outcome::Started(reply) => {
+                reply.warnings.extend(open.warning(&reply.run));
+                open.note(reply);
+            }
+            Outcome::Continued(reply) => open.note(reply),
+            Outcome::Listing(_)
+            | Outcome::Inspection { .. }
+            | Outcome::Checkpoint(_)
+            | Outcome::Resume(_)
+            | Outcome::Source { .. } => {}
+        }
+    }
+}
+
+/// A failed call: the same body as text and as data.
+pub(crate) fn refused(envelope: &Envelope) -> CallToolResult {
+    let body = render::mcp_tool_error(envelope);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(body.to_string())]);
+    result.structured_content = Some(body);
+    result
+}
+
+/// Why a connection ended otherwise than by its client.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// There is nothing to run on.
+    #[error("the runtime could not be started")]
+    Runtime {
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The connection never got as far as a session of the protocol.
+    #[error("the client and the server could not agree on a session")]
+    Handshake {
+        /// What the protocol library says.
+        #[source]
+        cause: Box<ServerInitializeError>,
+    },
+    /// The loop that answers requests broke down.
+    #[error("the loop that answers requests broke down")]
+    Loop {
+        /// How.
+        #[source]
+        cause: tokio::task::JoinError,
+    },
+}
+
+/// Serves one client over standard input and output, until it closes its end.
+///
+/// Nothing else may write to standard output meanwhile: it belongs to the protocol.
+///
+/// # Errors
+/// The client does not speak the protocol, or the loop broke down. A client that leaves before it has
+/// said anything is no error.
+pub async fn serve_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeError> {
+    let running = match Mcp::new(service).serve(transport::stdio()).await {
+        Ok(running) => running,
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(cause) => return Err(ServeError::Handshake { cause: Box::new(cause) }),
+    };
+    match running.waiting().await {
+        Ok(rmcp::service::QuitReason::JoinError(cause)) | Err(cause) => Err(ServeError::Loop { cause }),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// How long the end of a connection waits for a call that is being answered, and for standard input,
+/// which cannot be interrupted.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// [`serve_stdio`] for a program that has no runtime of its own: one thread for the protocol, others
+/// only while a call is being answered.
+///
+/// # Errors
+/// As [`serve_stdio`].
+pub fn run_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| ServeError::Runtime { cause })?;
+    let served = runtime.block_on(serve_stdio(service));
+    runtime.shutdown_timeout(PATIENCE);
+    served
+}

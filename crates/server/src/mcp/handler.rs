@@ -1,0 +1,111 @@
+//! The methods of the protocol, each a line of translation.
+
+use std::sync::Arc;
+
+use rmcp::ErrorData;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig,
+    Tool as ToolEntry, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::Value;
+
+use super::{INSTRUCTIONS, Mcp, refused};
+use crate::call;
+use crate::listing::{self, TAGS_URI};
+use crate::tool::{Definition, Tool, definition};
+
+impl ServerHandler for Mcp {
+    fn get_info(&self) -> ServerConfig {
+        let identity = Implementation::new("interlock", env!("CARGO_PKG_VERSION"))
+            .with_title("Interlock")
+            .with_description("Durable step-by-step workflows for agents.");
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_resources().build())
+            .with_server_info(identity)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(Tool::ALL.map(|tool| entry(definition(tool))).to_vec()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<ToolEntry> {
+        Tool::parse(name).map(|tool| entry(definition(tool)))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        Ok(self.answer(&request.name, request.arguments.unwrap_or_default()).await.into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let tags = Resource::new(TAGS_URI, "tags")
+            .with_title("Workflow tags")
+            .with_description(
+                "The tags by which workflows are found, when each applies, and what carries it.",
+            )
+            .with_mime_type("application/json");
+        Ok(ListResourcesResult::with_all_items(vec![tags]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if request.uri != TAGS_URI {
+            return Err(ErrorData::resource_not_found(format!("The only resource is {TAGS_URI}."), None));
+        }
+        let text = ResourceContents::text(listing::tag_definitions().to_string(), TAGS_URI);
+        Ok(ReadResourceResult::new(vec![text.with_mime_type("application/json")]).into())
+    }
+
+    /// A `tools/call` without a name, or with arguments that are no object, does not fit the library's type and ends up here.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if request.method != "tools/call" {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None));
+        }
+        let name = request.params.as_ref().and_then(|params| params["name"].as_str()).unwrap_or_default();
+        let mut result = refused(&match Tool::parse(name) {
+            Some(tool) => call::arguments_not_an_object(tool),
+            None => call::unknown_tool(name),
+        });
+        // The library does this for the results it knows.
+        let newest = ProtocolVersion::V_2026_07_28;
+        if context.protocol_version().is_none_or(|version| version.as_str() < newest.as_str()) {
+            result.result_type = None;
+        }
+        Ok(CustomResult::new(serde_json::to_value(result).unwrap_or(Value::Null)))
+    }
+}
+
+/// A definition as `tools/list` gives it.
+fn entry(definition: &Definition) -> ToolEntry {
+    let annotations = ToolAnnotations::with_title(definition.title)
+        .read_only(definition.read_only)
+        .idempotent(definition.idempotent)
+        .destructive(false)
+        .open_world(false);
+    ToolEntry::new(definition.tool.name(), definition.description(), Arc::new(definition.input_schema()))
+        .with_title(definition.title)
+        .with_raw_output_schema(Arc::new(definition.output_schema()))
+        .with_annotations(annotations)
+}

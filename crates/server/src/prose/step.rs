@@ -1,0 +1,197 @@
+//! Replies about runs.
+
+use std::fmt::Write as _;
+
+use host::guided::api::{
+    BlockedReply, CheckpointReply, NextCall, NextIntent, Reply, ReplyKind, ResumeReply, RunWords,
+};
+use serde_json::{Value, json};
+
+use super::one_line;
+
+/// A reply to `start_workflow` or `continue_workflow`.
+pub(super) fn reply(reply: &Reply) -> String {
+    let mut text = first_line(&reply.run);
+    if reply.kind == ReplyKind::Blocked {
+        text.push_str(
+            "BLOCKED: this step was not taken. What is in the way stands below the step, under SYSTEM.\n",
+        );
+    }
+    if let Some(step) = &reply.pending {
+        let _ = write!(text, "\n# {}\n\n", step.title);
+        if let Some(role) = &step.agent_role {
+            let _ = write!(text, "Your role: {role}\n\n");
+        }
+        let _ = writeln!(text, "{}", step.prompt.trim_end());
+    }
+    text.push_str("\n---\nSYSTEM\n\n");
+    for warning in &reply.warnings {
+        let _ = write!(text, "Warning: {warning}\n\n");
+    }
+    if let Some(facts) = &reply.step_context {
+        let _ = write!(text, "Recorded about the step before:\n\n{}\n", fenced(facts));
+    }
+    if let Some(blocked) = &reply.blocked {
+        text.push_str(&blockers(reply.kind, blocked));
+    }
+    text.push_str(&next(reply));
+    let preferences = json!(reply.preferences);
+    let _ = writeln!(
+        text,
+        "Preferences: {}, {}.",
+        preferences["autonomy"].as_str().unwrap_or_default(),
+        preferences["riskPolicy"].as_str().unwrap_or_default()
+    );
+    text
+}
+
+fn blockers(kind: ReplyKind, blocked: &BlockedReply) -> String {
+    let mut text = String::from(match kind {
+        ReplyKind::Blocked => {
+            "BLOCKED: the step was not taken, and the run has not moved. What is in the way:\n\n"
+        }
+        ReplyKind::Ok => "The last attempt at this step was blocked. What was in the way:\n\n",
+    });
+    for blocker in blocked.blockers.blockers() {
+        let code = json!(blocker.code);
+        let _ = writeln!(text, "- {}: {}", code.as_str().unwrap_or_default(), blocker.message);
+        if let Some(fix) = &blocker.suggested_fix {
+            let _ = writeln!(text, "  Fix: {}", indented(fix));
+        }
+    }
+    text.push('\n');
+    if let Some(validation) = &blocked.validation {
+        if !validation.issues.is_empty() {
+            text.push_str("What the check of the output says:\n\n");
+            for issue in &validation.issues {
+                let _ = writeln!(text, "- {}", indented(issue));
+            }
+            text.push('\n');
+        }
+        if !validation.suggestions.is_empty() {
+            text.push_str("What would help:\n\n");
+            for suggestion in &validation.suggestions {
+                let _ = writeln!(text, "- {}", indented(suggestion));
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// What to do now, and the call to make then.
+fn next(reply: &Reply) -> String {
+    let terminal = reply.blocked.as_ref().is_some_and(|blocked| blocked.retryable != Some(true));
+    if terminal {
+        return "No attempt of yours can lift this. Do not call again: tell the user what is in the way, in the words \
+                above, and wait.\n\n"
+            .to_owned();
+    }
+    let Some(call) = &reply.next_call else {
+        return match reply.next_intent {
+            NextIntent::Complete => "The run is COMPLETE: nothing is left to do, and there is no next call. Do not call continue_workflow for it again. Tell the user what came of it; \
+                                     other work is a run of its own, with start_workflow.\n\n"
+                .to_owned(),
+            _ => "There is no next call from here. Tell the user, and wait.\n\n".to_owned(),
+        };
+    };
+    let lead = match (reply.kind, reply.next_intent) {
+        (ReplyKind::Blocked, _) => "Mend everything above, then call",
+        (ReplyKind::Ok, NextIntent::PerformPendingThenContinue) => {
+            "Do the step above, all of it. When it is done, call"
+        }
+        (ReplyKind::Ok, NextIntent::AwaitUserConfirmation) => {
+            "This step needs the user's consent. Do it, show the user what you have, and WAIT for an explicit yes. Only \
+             then call"
+        }
+        (ReplyKind::Ok, NextIntent::RehydrateOnly) => {
+            "Nothing was changed: this is where the run is. Do the step above unless it is done already, then call"
+        }
+        (ReplyKind::Ok, NextIntent::Complete) => "Nothing is pending. To look at the run again, call",
+    };
+    let mut text = format!("{lead} {} with\n\n{}\n", call.tool, fenced(&call.params));
+    if reply.next_intent != NextIntent::Complete {
+        text.push_str(
+            "and add `output`: `notesMarkdown` with what you did, found and decided, and `artifacts` if the step asks for \
+             them. Add `context` only for facts that changed. Use each token only for the run named above.\n\n",
+        );
+    }
+    if let Some(token) = &reply.checkpoint_token {
+        let _ = write!(
+            text,
+            "To bookmark this place before you stop, call checkpoint_workflow with\n\n{}\n",
+            fenced(&json!({"checkpointToken": token}))
+        );
+    }
+    text
+}
+
+/// A reply to `checkpoint_workflow`.
+pub(super) fn checkpoint(reply: &CheckpointReply) -> String {
+    format!(
+        "{}\nThis place is bookmarked. The step stays pending.\n\n---\nSYSTEM\n\n{}To come back, from any \
+         conversation, call continue_workflow with\n\n{}\nGive the user that token if the conversation ends here; \
+         resume_session finds the run as well.\n",
+        first_line(&reply.run),
+        call("To carry on now, call", &reply.next_call),
+        fenced(&json!({"continueToken": reply.resume_token, "intent": "rehydrate"})),
+    )
+}
+
+/// A reply to `resume_session`.
+pub(super) fn resume(reply: &ResumeReply) -> String {
+    if reply.candidates.is_empty() {
+        return "No run was found. Widen the search (fewer words, no `sameWorkspaceOnly`), or begin one with \
+                start_workflow; list_workflows shows what there is.\n"
+            .to_owned();
+    }
+    let mut text = format!(
+        "{} of {} runs, best match first. Nothing was changed. Make the call of the one that is meant; ask the user when \
+         several could be.\n",
+        reply.candidates.len(),
+        reply.total_eligible
+    );
+    for (index, candidate) in reply.candidates.iter().enumerate() {
+        let word = |name: &str| candidate[name].as_str().unwrap_or("unknown");
+        let state = if candidate["isComplete"] == true { "complete" } else { "open" };
+        let _ = write!(
+            text,
+            "\n{}. {} (workflow {}, {state}, match {})\n",
+            index + 1,
+            one_line(candidate["sessionTitle"].as_str().unwrap_or("a run without a title")),
+            word("workflowId"),
+            word("confidence"),
+        );
+        if let Some(why) = candidate["matchExplanation"].as_str() {
+            let _ = writeln!(text, "   Why: {why}");
+        }
+        if let Some(snippet) = candidate["snippet"].as_str().filter(|snippet| !snippet.trim().is_empty()) {
+            let quoted: String = snippet.trim().lines().map(|line| format!("   > {line}\n")).collect();
+            text.push_str(&quoted);
+        }
+        let next = &candidate["nextCall"];
+        if next.is_object() {
+            let tool = next["tool"].as_str().unwrap_or("continue_workflow");
+            let _ = write!(text, "\n   Return to it: {tool} with\n\n{}", fenced(&next["params"]));
+        }
+    }
+    text
+}
+
+fn call(lead: &str, next: &NextCall) -> String {
+    format!("{lead} {} with\n\n{}\n", next.tool, fenced(&next.params))
+}
+
+fn fenced(value: &Value) -> String {
+    format!("```json\n{value}\n```\n")
+}
+
+/// Which run a reply is about. The goal in it is a caller's text, and stays on its line.
+fn first_line(run: &RunWords) -> String {
+    format!("Run: {}\n", one_line(&run.description))
+}
+
+/// Text of several lines within an item of a list.
+fn indented(text: &str) -> String {
+    text.trim_end().replace('\n', "\n  ")
+}

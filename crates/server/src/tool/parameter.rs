@@ -1,0 +1,323 @@
+//! What a tool takes, and how it is checked.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use canon::nearest::nearest;
+use serde_json::{Map, Value, json};
+
+/// The longest path of a file, in bytes: what Linux takes.
+pub const PATH_BYTES: usize = 4096;
+/// The longest token, in bytes. Ours are far shorter; a longer text is none.
+pub const TOKEN_BYTES: usize = 4096;
+
+/// How many mistakes of one call are looked for. Nobody mends more at once, and a hostile call could
+/// hold a million of them.
+pub const MAX_MISTAKES: usize = 16;
+/// How many names a list of them may have.
+pub const MAX_NAMES: usize = 32;
+
+/// One parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may hold.
+    pub kind: Kind,
+    /// Whether it has to be given.
+    pub required: bool,
+    /// What it is for.
+    pub about: &'static str,
+    /// A value, as JSON, for examples.
+    pub example: &'static str,
+}
+
+/// What a parameter may hold.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Text that is not empty.
+    Text {
+        /// How long it may be.
+        max_bytes: usize,
+    },
+    /// The absolute path of a folder.
+    Path,
+    /// One of these.
+    Choice(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+    /// A list of names out of a closed set.
+    Names(fn() -> Vec<&'static str>),
+    /// Any object.
+    Object,
+    /// A list of objects.
+    Objects {
+        /// How many there may be.
+        max_items: usize,
+    },
+    /// An object of parameters of its own.
+    Group(&'static [Parameter]),
+}
+
+/// One thing that is wrong with the arguments of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where: `output.notesMarkdown`, `tags[2]`.
+    pub path: String,
+    /// What.
+    pub message: String,
+    /// The name that was probably meant.
+    pub nearest: Option<&'static str>,
+}
+
+impl Mistake {
+    /// A mistake without a nearest name.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into(), nearest: None }
+    }
+}
+
+/// Everything that is wrong with `arguments`. A parameter that may be left out may also be `null`.
+///
+/// `also` are further names that are understood here, and looked at elsewhere.
+pub fn check(
+    parameters: &'static [Parameter],
+    also: &[&'static str],
+    arguments: &Map<String, Value>,
+) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    check_members(parameters, also, "", arguments, &mut mistakes);
+    mistakes.truncate(MAX_MISTAKES);
+    mistakes
+}
+
+fn check_members(
+    parameters: &'static [Parameter],
+    also: &[&'static str],
+    prefix: &str,
+    arguments: &Map<String, Value>,
+    mistakes: &mut Vec<Mistake>,
+) {
+    for name in arguments.keys() {
+        if mistakes.len() >= MAX_MISTAKES {
+            return;
+        }
+        if parameters.iter().any(|parameter| parameter.name == name) || also.contains(&name.as_str()) {
+            continue;
+        }
+        let names = parameters.iter().map(|parameter| parameter.name);
+        let near = nearest_name(name, names.clone());
+        let shown = shorten(name);
+        let message = match near {
+            Some(near) => format!("`{prefix}{shown}` is no parameter here; did you mean `{prefix}{near}`?"),
+            None => format!(
+                "`{prefix}{shown}` is no parameter here; there {}.",
+                listed(&names.map(|name| format!("{prefix}{name}")).collect::<Vec<_>>())
+            ),
+        };
+        mistakes.push(Mistake { path: format!("{prefix}{shown}"), message, nearest: near });
+    }
+    for parameter in parameters {
+        let path = format!("{prefix}{}", parameter.name);
+        match arguments.get(parameter.name) {
+            None | Some(Value::Null) if parameter.required => {
+                mistakes.push(Mistake::new(
+                    path.clone(),
+                    format!("`{path}` is missing; it is {}.", parameter.kind.words()),
+                ));
+            }
+            None | Some(Value::Null) => {}
+            Some(value) => check_value(parameter.kind, &path, value, mistakes),
+        }
+    }
+}
+
+/// Everything that is wrong with one value.
+pub fn check_value(kind: Kind, path: &str, value: &Value, mistakes: &mut Vec<Mistake>) {
+    let mut wrong = |message: String| mistakes.push(Mistake::new(path, message));
+    match (kind, value) {
+        (Kind::Text { .. } | Kind::Path, Value::String(text)) if text.trim().is_empty() => {
+            wrong(format!("`{path}` is empty; it is {}.", kind.words()));
+        }
+        (Kind::Text { max_bytes }, Value::String(text)) if text.len() > max_bytes => {
+            wrong(format!("`{path}` has {} bytes, and at most {max_bytes} are allowed.", text.len()));
+        }
+        (Kind::Path, Value::String(text)) if text.len() > PATH_BYTES => {
+            wrong(format!("`{path}` has {} bytes, and at most {PATH_BYTES} are allowed.", text.len()));
+        }
+        (Kind::Path, Value::String(text)) if !Path::new(text).is_absolute() => {
+            wrong(format!("`{path}` is {:?}, which is no absolute path.", shorten(text)));
+        }
+        (Kind::Choice(choices), Value::String(text)) if !choices.contains(&text.as_str()) => {
+            mistakes.push(not_among(path, text, choices));
+        }
+        (Kind::Names(names), Value::Array(items)) => {
+            let names = names();
+            if items.len() > MAX_NAMES {
+                wrong(format!("`{path}` has {} items, and at most {MAX_NAMES} are allowed.", items.len()));
+            }
+            for (index, item) in items.iter().take(MAX_NAMES).enumerate() {
+                let path = format!("{path}[{index}]");
+                match item {
+                    Value::String(text) if names.contains(&text.as_str()) => {}
+                    Value::String(text) => mistakes.push(not_among(&path, text, &names)),
+                    other => mistakes.push(Mistake::new(
+                        path.clone(),
+                        format!("`{path}` is {}; it has to be a name.", kind_of(other)),
+                    )),
+                }
+            }
+        }
+        (Kind::Objects { max_items }, Value::Array(items)) => {
+            if items.len() > max_items {
+                wrong(format!("`{path}` has {} items, and at most {max_items} are allowed.", items.len()));
+            }
+            for (index, item) in
+                items.iter().take(max_items).enumerate().filter(|(_, item)| !item.is_object())
+            {
+                mistakes.push(Mistake::new(
+                    format!("{path}[{index}]"),
+                    format!("`{path}[{index}]` is {}; it has to be an object.", kind_of(item)),
+                ));
+            }
+        }
+        (Kind::Group(members), Value::Object(object)) => {
+            check_members(members, &[], &format!("{path}."), object, mistakes);
+        }
+        (Kind::Text { .. } | Kind::Path | Kind::Choice(_), Value::String(_))
+        | (Kind::Flag, Value::Bool(_))
+        | (Kind::Object, Value::Object(_)) => {}
+        // Agents like to send an object as JSON text; the answer should name that very slip.
+        (Kind::Object | Kind::Group(_) | Kind::Objects { .. } | Kind::Names(_), Value::String(text))
+            if text.trim_start().starts_with(['{', '[']) =>
+        {
+            wrong(format!("`{path}` is JSON in a string; send the value itself, {}.", kind.words()));
+        }
+        (kind, other) => wrong(format!("`{path}` is {}; it has to be {}.", kind_of(other), kind.words())),
+    }
+}
+
+fn not_among(path: &str, text: &str, choices: &[&'static str]) -> Mistake {
+    let near = nearest_name(text, choices.iter().copied());
+    let hint = near.map_or_else(String::new, |near| format!(" Did you mean `{near}`?"));
+    let names: Vec<String> = choices.iter().map(|choice| (*choice).to_owned()).collect();
+    Mistake {
+        path: path.to_owned(),
+        message: format!("`{path}` is {:?}; there {}.{hint}", shorten(text), listed(&names)),
+        nearest: near,
+    }
+}
+
+/// The name that was probably meant. Another way of writing the same words is no distance at all:
+/// `continue_token` is `continueToken`.
+pub fn nearest_name(name: &str, names: impl Iterator<Item = &'static str> + Clone) -> Option<&'static str> {
+    let folded = |text: &str| -> String {
+        text.chars().filter(|character| character.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    if name.len() > 512 {
+        return None;
+    }
+    let wanted = folded(name);
+    let same = names.clone().find(|candidate| folded(candidate) == wanted);
+    same.or_else(|| nearest(name, names, 1).pop())
+}
+
+impl Kind {
+    /// What a value has to be, in words.
+    fn words(self) -> String {
+        match self {
+            Self::Text { .. } => "text".to_owned(),
+            Self::Path => "the absolute path of a folder".to_owned(),
+            Self::Choice(choices) => format!("one of {}", quoted(choices)),
+            Self::Flag => "true or false".to_owned(),
+            Self::Names(names) => format!("a list out of {}", quoted(&names())),
+            Self::Object => "an object".to_owned(),
+            Self::Objects { .. } => "a list of objects".to_owned(),
+            Self::Group(members) => {
+                let names: Vec<&str> = members.iter().map(|member| member.name).collect();
+                format!("an object with {}", quoted(&names))
+            }
+        }
+    }
+
+    fn schema(self) -> Value {
+        match self {
+            Self::Text { max_bytes } => json!({"type": "string", "minLength": 1, "maxLength": max_bytes}),
+            Self::Path => json!({"type": "string", "minLength": 1, "maxLength": PATH_BYTES}),
+            Self::Choice(choices) => json!({"type": "string", "enum": choices}),
+            Self::Flag => json!({"type": "boolean"}),
+            Self::Names(names) => {
+                json!({"type": "array", "maxItems": MAX_NAMES, "items": {"type": "string", "enum": names()}})
+            }
+            Self::Object => json!({"type": "object"}),
+            Self::Objects { max_items } => {
+                json!({"type": "array", "maxItems": max_items, "items": {"type": "object"}})
+            }
+            Self::Group(members) => Value::Object(schema(members)),
+        }
+    }
+}
+
+/// The schema of an object of these parameters.
+pub fn schema(parameters: &[Parameter]) -> Map<String, Value> {
+    let mut properties = Map::new();
+    for parameter in parameters {
+        let mut property = parameter.kind.schema();
+        property["description"] = parameter.about.into();
+        properties.insert(parameter.name.to_owned(), property);
+    }
+    let required: Vec<&str> = parameters.iter().filter(|one| one.required).map(|one| one.name).collect();
+    let mut schema = Map::new();
+    schema.insert("type".into(), "object".into());
+    schema.insert("properties".into(), properties.into());
+    if !required.is_empty() {
+        schema.insert("required".into(), json!(required));
+    }
+    schema.insert("additionalProperties".into(), false.into());
+    schema
+}
+
+/// The parameters, one to a line, as a description shows them.
+pub fn describe(parameters: &[Parameter], level: usize, text: &mut String) {
+    for Parameter { name, kind, required, about, .. } in parameters {
+        let indent = "  ".repeat(level);
+        let need = if *required { "required" } else { "optional" };
+        let _ = writeln!(text, "{indent}- {name} ({need}): {about}");
+        if let Kind::Group(members) = kind {
+            describe(members, level + 1, text);
+        }
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn listed(names: &[String]) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match names.len() {
+        0 => "are none".to_owned(),
+        1 => format!("is only {}", quoted(&names)),
+        _ => format!("are {}", quoted(&names)),
+    }
+}
+
+/// Text of a caller's in a message: short, whatever it was.
+fn shorten(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

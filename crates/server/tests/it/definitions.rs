@@ -1,0 +1,119 @@
+//! What `tools/list` gives, and that it holds.
+
+use serde_json::{Value, json};
+use server::tool::parameter::{Kind, Parameter};
+use server::tool::{Tool, definition};
+
+use crate::client::fake;
+
+#[tokio::test]
+async fn the_list_is_the_seven_tools_as_documented() {
+    let (connection, _) = fake().await;
+    let tools = connection.0.list_all_tools().await.unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(
+        names,
+        [
+            "list_workflows",
+            "inspect_workflow",
+            "start_workflow",
+            "continue_workflow",
+            "checkpoint_workflow",
+            "resume_session",
+            "manage_workflow_source"
+        ]
+    );
+    let documents = server::documents::all();
+    for tool in tools {
+        let path = format!("schemas/tools/{}.json", tool.name);
+        let (_, document) = documents.iter().find(|(name, _)| *name == path).unwrap();
+        let document: Value = serde_json::from_str(document).unwrap();
+        assert_eq!(json!(tool), document, "{}: what is sent is what is documented", tool.name);
+    }
+}
+
+#[test]
+fn hints_say_what_a_call_does() {
+    let table: Vec<(&str, bool, bool)> = Tool::ALL
+        .map(definition)
+        .iter()
+        .map(|definition| (definition.tool.name(), definition.read_only, definition.idempotent))
+        .collect();
+    assert_eq!(
+        table,
+        [
+            ("list_workflows", true, true),
+            ("inspect_workflow", true, true),
+            ("start_workflow", false, false),
+            ("continue_workflow", false, true),
+            ("checkpoint_workflow", false, true),
+            ("resume_session", true, true),
+            ("manage_workflow_source", false, true),
+        ]
+    );
+}
+
+#[test]
+fn every_example_keeps_its_own_schema() {
+    for definition in Tool::ALL.map(definition) {
+        let schema = Value::Object(definition.input_schema());
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let example = Value::Object(definition.example_arguments());
+        assert!(validator.is_valid(&example), "{}", definition.tool.name());
+        server::call::Call::read(definition.tool, definition.example_arguments()).unwrap();
+        examples(definition.parameters, definition.tool.name());
+    }
+}
+
+fn examples(parameters: &'static [Parameter], place: &str) {
+    for parameter in parameters {
+        let place = format!("{place}.{}", parameter.name);
+        let value: Value = serde_json::from_str(parameter.example).unwrap_or_else(|_| panic!("{place}"));
+        let mut mistakes = Vec::new();
+        server::tool::parameter::check_value(parameter.kind, &place, &value, &mut mistakes);
+        assert!(mistakes.is_empty(), "{place}: {mistakes:?}");
+        if let Kind::Group(members) = parameter.kind {
+            examples(members, &place);
+        }
+    }
+}
+
+/// Clients hold replies to the schema, some of them failed ones too.
+#[tokio::test]
+async fn every_reply_keeps_its_schema() {
+    let (connection, _) = fake().await;
+    let calls = [
+        ("list_workflows", json!({})),
+        ("list_workflows", json!({"tags": ["coding", "documentation"], "includeSources": true})),
+        ("inspect_workflow", json!({"workflowId": "wr.bug_investigation"})),
+        ("inspect_workflow", json!({"workflowId": "wr.bug_investigation", "mode": "metadata"})),
+        ("inspect_workflow", json!({"workflowId": "wr.bug_investigatoin"})),
+        ("start_workflow", json!({"workflowId": "wr.bug_investigation", "goal": "the import hangs"})),
+        ("start_workflow", json!({})),
+        ("continue_workflow", json!({"continueToken": "ct_1", "intent": "advance"})),
+        ("continue_workflow", json!({"continueToken": "ct_blocked", "intent": "advance"})),
+        ("continue_workflow", json!({"continueToken": "ct_terminal", "intent": "advance"})),
+        ("continue_workflow", json!({"continueToken": "ct_done", "intent": "advance"})),
+        ("continue_workflow", json!({"continueToken": "ct_confirm", "intent": "advance"})),
+        ("continue_workflow", json!({"continueToken": "ct_busy", "intent": "advance"})),
+        ("checkpoint_workflow", json!({"checkpointToken": "chk.v1.x"})),
+        ("resume_session", json!({"query": "import"})),
+        ("manage_workflow_source", json!({"action": "attach", "path": "/team/flows/"})),
+    ];
+    for (name, arguments) in calls {
+        let reply = connection.call(name, arguments.clone()).await;
+        let definition = definition(Tool::parse(name).unwrap());
+        let form = if reply.failed { server::tool::error_schema() } else { (definition.output)() };
+        for schema in [form, Value::Object(definition.output_schema())] {
+            let validator = jsonschema::validator_for(&schema).unwrap();
+            let errors: Vec<String> =
+                validator.iter_errors(&reply.facts).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{name} {arguments}: {errors:?}");
+        }
+    }
+}
+
+#[test]
+fn the_instructions_are_short() {
+    assert!(server::mcp::INSTRUCTIONS.len() <= 1500, "{}", server::mcp::INSTRUCTIONS.len());
+}

@@ -1,0 +1,27 @@
+//! The documents in the repository are those that the definitions make.
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn documents_are_fresh() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for (path, text) in server::documents::all() {
+        same(&docs.join(&path), &text);
+    }
+}
+
+/// Compares a file with what it should be; with `UPDATE_DOCS=1`, makes it so.
+pub(crate) fn same(path: &Path, text: &str) {
+    if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        return;
+    }
+    let found = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        found == text,
+        "{} is stale; run the tests with UPDATE_DOCS=1 and look at the difference",
+        path.display()
+    );
+}

@@ -1,0 +1,259 @@
+//! A service that answers from a script, and remembers what it was asked.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use canon::error::{Envelope, Retry};
+use guide::record::{
+    Blocker, BlockerCode, BlockerReport, Pointer, Preferences, StepName, WorkflowHash, WorkflowSourceKind,
+};
+use guide::workflow::ids::IdStatus;
+use guide::workflow::problem::{Problem, ProblemCode};
+use host::catalogue::{
+    Catalogue, CatalogueOptions, Entry, FileProblem, Found, Listing, ShadowCause, Shadowed,
+};
+use host::guided::api::{
+    BlockedReply, CheckpointReply, ContinueRequest, Intent, NextCall, NextIntent, PendingStep, Reply,
+    ReplyKind, ResumeReply, ResumeRequest, RunWords, StartRequest, Validation,
+};
+use serde_json::json;
+use server::GuideService;
+use server::service::Answer;
+
+canon::error_codes! {
+    /// What the fake refuses.
+    pub(crate) enum FakeCode {
+        /// Somebody else is writing.
+        Busy => "TOKEN_SESSION_LOCKED",
+    }
+}
+
+/// Answers by the token it is given.
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) asked: Mutex<Vec<String>>,
+}
+
+impl Fake {
+    pub(crate) fn last(&self) -> String {
+        self.asked.lock().unwrap().last().cloned().unwrap_or_default()
+    }
+
+    fn note(&self, asked: impl std::fmt::Debug) {
+        self.asked.lock().unwrap().push(format!("{asked:?}"));
+    }
+}
+
+pub(crate) fn run(goal: &str, step: u32) -> RunWords {
+    RunWords {
+        session_id: format!("sess_{}", goal.len()),
+        run_id: format!("run_{}", goal.len()),
+        workflow_id: "wr.bug_investigation".into(),
+        workflow_name: "Investigate a bug".into(),
+        goal: goal.into(),
+        step,
+        steps: 3,
+        description: format!("Investigate a bug (goal: {goal}), step {step} of 3"),
+    }
+}
+
+pub(crate) fn ok(goal: &str, step: u32) -> Reply {
+    Reply {
+        kind: ReplyKind::Ok,
+        run: run(goal, step),
+        continue_token: Some("ct_next".into()),
+        state_token: "st.v1.x".into(),
+        ack_token: Some("ack.v1.x".into()),
+        checkpoint_token: Some("chk.v1.x".into()),
+        is_complete: false,
+        pending: Some(PendingStep {
+            step_id: "reproduce".into(),
+            title: "Reproduce it".into(),
+            prompt: "Find the smallest input that fails.\n\n- Write down the command.\n".into(),
+            agent_role: None,
+            model_tier: None,
+        }),
+        preferences: Preferences::default(),
+        next_intent: NextIntent::PerformPendingThenContinue,
+        next_call: Some(NextCall {
+            tool: "continue_workflow",
+            params: json!({"continueToken": "ct_next", "intent": "advance"}),
+        }),
+        blocked: None,
+        step_context: None,
+        warnings: Vec::new(),
+    }
+}
+
+fn blocked(retryable: bool) -> Reply {
+    let blockers = BlockerReport::new(vec![
+        Blocker {
+            code: BlockerCode::MissingRequiredNotes,
+            pointer: Pointer::WorkflowStep { step_id: StepName::parse("reproduce").unwrap() },
+            message: "The step asks for notes.".into(),
+            suggested_fix: Some("Send output.notesMarkdown.\nA paragraph is enough.".into()),
+        },
+        Blocker {
+            code: BlockerCode::InvalidRequiredOutput,
+            pointer: Pointer::OutputContract { contract_ref: "wr.contracts.loop_control".into() },
+            message: "The artifact does not keep its contract.".into(),
+            suggested_fix: None,
+        },
+    ])
+    .unwrap();
+    let token = retryable.then(|| "ct_retry".to_owned());
+    Reply {
+        kind: ReplyKind::Blocked,
+        continue_token: token.clone(),
+        next_call: token.clone().map(|token| NextCall {
+            tool: "continue_workflow",
+            params: json!({"continueToken": token, "intent": "advance"}),
+        }),
+        checkpoint_token: token.clone().map(|_| "chk.v1.x".to_owned()),
+        ack_token: None,
+        blocked: Some(BlockedReply {
+            blockers,
+            retryable: retryable.then_some(true),
+            retry_continue_token: token,
+            validation: Some(Validation {
+                issues: vec!["decision: \"maybe\" is neither continue nor stop".into()],
+                suggestions: vec!["Send decision: \"stop\".".into()],
+            }),
+        }),
+        ..ok("the import hangs", 1)
+    }
+}
+
+impl GuideService for Fake {
+    fn start(&self, request: StartRequest) -> Answer<Reply> {
+        self.note(&request);
+        if request.goal == "panic" {
+            panic!("the service fails");
+        }
+        Ok(ok(&request.goal, 1))
+    }
+
+    fn proceed(&self, request: ContinueRequest) -> Answer<Reply> {
+        self.note(&request);
+        let host::guided::api::Handle::Single(token) = &request.handle else {
+            return Ok(ok("the import hangs", 2));
+        };
+        let goal = "the import hangs";
+        Ok(match token.as_str() {
+            "ct_blocked" => blocked(true),
+            "ct_terminal" => blocked(false),
+            "ct_busy" => {
+                return Err(Box::new(
+                    Envelope::new(FakeCode::Busy, "The session is busy.")
+                        .suggest("Wait a moment and retry this call.")
+                        .retry(Retry::AfterMs(250)),
+                ));
+            }
+            "ct_done" => Reply {
+                continue_token: None,
+                ack_token: None,
+                checkpoint_token: None,
+                is_complete: true,
+                pending: None,
+                next_intent: NextIntent::Complete,
+                next_call: None,
+                ..ok(goal, 3)
+            },
+            "ct_confirm" => Reply {
+                next_intent: NextIntent::AwaitUserConfirmation,
+                step_context: Some(json!({"assessments": [{"assessmentId": "readiness", "dimensions": []}]})),
+                warnings: vec!["The binding of `tracker` has changed since the run began.".into()],
+                ..ok(goal, 2)
+            },
+            _ if request.intent == Intent::Rehydrate => {
+                Reply { next_intent: NextIntent::RehydrateOnly, ..ok(goal, 2) }
+            }
+            _ => ok(goal, 2),
+        })
+    }
+
+    fn checkpoint(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply> {
+        self.note((checkpoint_token, notes));
+        Ok(CheckpointReply {
+            run: run("the import hangs", 2),
+            checkpoint_node_id: "node_bookmark".into(),
+            resume_token: "st.v1.bookmark".into(),
+            next_call: NextCall {
+                tool: "continue_workflow",
+                params: json!({"continueToken": "ct_next", "intent": "advance"}),
+            },
+        })
+    }
+
+    fn resume(&self, request: &ResumeRequest) -> Answer<ResumeReply> {
+        self.note(request);
+        if request.query.as_deref() == Some("nothing") {
+            return Ok(ResumeReply { candidates: Vec::new(), total_eligible: 0 });
+        }
+        Ok(ResumeReply {
+            candidates: vec![json!({
+                "sessionId": "sess_1", "runId": "run_1", "workflowId": "wr.bug_investigation",
+                "sessionTitle": "the import hangs", "gitBranch": null, "resumeToken": "st.v1.r",
+                "snippet": "Reproduced with an empty file.\nThe reader never returns.", "confidence": "strong",
+                "matchExplanation": "every word of the query is in the notes", "pendingStepId": "fix",
+                "isComplete": false, "lastModifiedMs": 5, "whyMatched": ["matched_notes"],
+                "nextCall": {"tool": "continue_workflow", "params": {"continueToken": "st.v1.r", "intent": "rehydrate"}},
+            })],
+            total_eligible: 7,
+        })
+    }
+
+    fn list(&self, workspace: Option<&Path>) -> Listing {
+        self.note(workspace);
+        let mut listing = Catalogue::new(CatalogueOptions::default()).list(None);
+        listing.entries.push(Entry {
+            workflow_id: "acme.release_notes".into(),
+            name: "Release notes".into(),
+            description: "Write the notes\nof a release.".into(),
+            version: "1.0.0".into(),
+            hash: Some(hash()),
+            source_kind: WorkflowSourceKind::Project,
+            source_ref: "workflows/release_notes.json".into(),
+            source: "project:/repo/workflows".into(),
+            tags: vec!["documentation".into()],
+            examples: Vec::new(),
+            id_status: IdStatus::Namespaced,
+            suggested_id: None,
+            shadowed: vec![Shadowed {
+                source: "user:/home/me/workflows".into(),
+                path: "/home/me/workflows/release_notes.json".into(),
+                cause: ShadowCause::Precedence,
+                reason: "the project's workflows come after the user's own".into(),
+            }],
+        });
+        listing.problems.push(FileProblem {
+            path: "/repo/workflows/broken.json".into(),
+            workflow_id: None,
+            source_kind: WorkflowSourceKind::Project,
+            problems: vec![Problem::new("", ProblemCode::Unreadable, "The file is no JSON.", "Correct it.")],
+        });
+        listing.unreadable.push("/gone is not there.".into());
+        listing
+    }
+
+    fn bundled_hash(&self, _: &str) -> Option<WorkflowHash> {
+        Some(hash())
+    }
+
+    fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Answer<Arc<Found>> {
+        self.note((workspace, workflow_id));
+        Catalogue::new(CatalogueOptions::default()).find(None, workflow_id).map_err(Box::new)
+    }
+
+    fn attach(&self, path: &str) -> Answer<String> {
+        Ok(path.trim_end_matches('/').to_owned())
+    }
+
+    fn detach(&self, path: &str) -> Answer<String> {
+        Ok(path.trim_end_matches('/').to_owned())
+    }
+}
+
+fn hash() -> WorkflowHash {
+    canon::digest::Digest::of_canonical(&json!("a workflow")).unwrap()
+}

@@ -1,0 +1,13 @@
+//! The integration tests of `server`, one binary. All of them go through a client of the protocol.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod client;
+mod definitions;
+mod documents;
+mod errors;
+mod fake;
+mod mistakes;
+mod prose;
+mod protocol;
+mod real;
+mod two_runs;

@@ -1,0 +1,371 @@
+//! Every mistake a caller can make, what it is told, and the call it is given instead.
+
+use serde_json::{Map, Value, json};
+use server::call::Call;
+use server::tool::Tool;
+
+use crate::client::fake;
+
+fn refuse(tool: &str, arguments: Value) -> Value {
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let envelope = Call::read(Tool::parse(tool).unwrap(), arguments).unwrap_err();
+    assert_eq!(envelope.code(), "VALIDATION_ERROR");
+    assert!(envelope.suggestion().starts_with("Nothing was done."), "{}", envelope.suggestion());
+    assert!(
+        !envelope.details().contains_key("detailsTruncated"),
+        "the details fit: {:?}",
+        envelope.details()
+    );
+    json!({"message": envelope.message(), "details": envelope.details()})
+}
+
+/// The tool and its arguments; for each issue its path and a part of its message; the nearest name of
+/// the first; the arguments of the call that is offered instead.
+type Case = (&'static str, Value, &'static [(&'static str, &'static str)], Option<&'static str>, Value);
+
+fn cases() -> Vec<Case> {
+    const GOAL: &str = "find out why the import hangs on empty files";
+    const TOKEN: &str = "ct_0123456789abcdefghijklmn";
+    let output = json!({"notesMarkdown": "Reproduced with an empty file: the reader never returns."});
+    vec![
+        (
+            "start_workflow",
+            json!({"workflowID": "wr.x", "goal": "g"}),
+            &[
+                ("workflowID", "is no parameter here; did you mean `workflowId`?"),
+                ("workflowId", "`workflowId` is missing; it is text."),
+            ],
+            Some("workflowId"),
+            json!({"workflowId": "wr.x", "goal": "g"}),
+        ),
+        (
+            "start_workflow",
+            json!({"workflow_id": "wr.x", "gaol": "g"}),
+            &[
+                ("gaol", "did you mean `goal`?"),
+                ("workflow_id", "did you mean `workflowId`?"),
+                ("workflowId", "is missing"),
+                ("goal", "is missing"),
+            ],
+            Some("goal"),
+            json!({"workflowId": "wr.x", "goal": "g"}),
+        ),
+        (
+            "start_workflow",
+            json!({"workflowId": 7, "goal": "  ", "workspacePath": "project"}),
+            &[
+                ("workflowId", "is a number; it has to be text."),
+                ("goal", "`goal` is empty"),
+                ("workspacePath", "is \"project\", which is no absolute path."),
+            ],
+            None,
+            json!({"workflowId": "wr.bug_investigation", "goal": GOAL, "workspacePath": "/home/me/project"}),
+        ),
+        (
+            "start_workflow",
+            json!({"workflowId": "wr.x", "goal": "g", "preferences": {"autonomy": "full_auto"}}),
+            &[
+                (
+                    "preferences.autonomy",
+                    "there are `guided`, `full_auto_stop_on_user_deps`, `full_auto_never_stop`.",
+                ),
+                (
+                    "preferences.riskPolicy",
+                    "is missing; it is one of `conservative`, `balanced`, `aggressive`.",
+                ),
+            ],
+            None,
+            json!({"workflowId": "wr.x", "goal": "g",
+                   "preferences": {"autonomy": "guided", "riskPolicy": "conservative"}}),
+        ),
+        (
+            "start_workflow",
+            json!({"workflowId": "wr.x", "goal": "g", "context": "{\"a\":1}"}),
+            &[("context", "is JSON in a string; send the value itself, an object.")],
+            None,
+            json!({"workflowId": "wr.x", "goal": "g", "context": {"ticket": "IMP-17"}}),
+        ),
+        (
+            "start_workflow",
+            json!({"workflowId": "wr.x", "goal": "g", "parentSessionId": "run_1"}),
+            &[("parentSessionId", "is no session")],
+            None,
+            json!({"workflowId": "wr.x", "goal": "g", "parentSessionId": "run_1"}),
+        ),
+        (
+            "start_workflow",
+            json!({"workflowId": "wr.x", "goal": "g", "colour": "red"}),
+            &[("colour", "is no parameter here; there are `workflowId`, `goal`, `workspacePath`,")],
+            None,
+            json!({"workflowId": "wr.x", "goal": "g"}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1"}),
+            &[("intent", "`intent` is missing, and there is no `output` to tell it by.")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "output": {}}),
+            &[("intent", "send `intent`: \"rehydrate\"")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": {}}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueTokn": "ct_1", "intent": "advance"}),
+            &[("continueTokn", "did you mean `continueToken`?")],
+            Some("continueToken"),
+            json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"intent": "advance"}),
+            &[("continueToken", "is missing; copy it from the latest reply")],
+            None,
+            json!({"continueToken": TOKEN, "intent": "advance", "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "intent": "advanced"}),
+            &[("intent", "there are `advance`, `rehydrate`. Did you mean `advance`?")],
+            Some("advance"),
+            json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "stateToken": "st.v1.x", "intent": "advance"}),
+            &[("continueToken", "send either it or those two, not both.")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"ackToken": "ack.v1.x", "intent": "advance"}),
+            &[("stateToken", "`ackToken` goes with the `stateToken` of the same reply")],
+            None,
+            json!({"continueToken": TOKEN, "intent": "advance", "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"stateToken": "st.v1.x", "intent": "advance"}),
+            &[("ackToken", "a `stateToken` alone cannot advance.")],
+            None,
+            json!({"stateToken": "st.v1.x", "ackToken": "ack.v1.…", "intent": "advance", "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"stateToken": "st.v1.x", "output": {"notesMarkdown": "n"}}),
+            &[("ackToken", "a `stateToken` alone cannot advance.")],
+            None,
+            json!({"stateToken": "st.v1.x", "ackToken": "ack.v1.…", "intent": "advance",
+                   "output": {"notesMarkdown": "n"}}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "intent": "rehydrate", "output": {"notesMarkdown": "n"},
+                   "context": {"a": 1}}),
+            &[
+                ("output", "cannot go with a rehydrate, which records nothing"),
+                ("context", "cannot go with a rehydrate, which records nothing"),
+            ],
+            None,
+            json!({"continueToken": "ct_1", "intent": "rehydrate"}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "notes": "a", "output": {"notesMarkdown": "b"}}),
+            &[("notes", "are two names for the same parameter; send only `output.notesMarkdown`.")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": {"notesMarkdown": "b"}}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "intent": "advance", "context": {}, "contextVariables": {"a": 1}}),
+            &[("contextVariables", "send only `context`.")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "context": {}, "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "artifacts": [], "output": {"artifacts": [{"kind": "k"}]}}),
+            &[("artifacts", "send only `output.artifacts`.")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": {"artifacts": [{"kind": "k"}]}}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "output": {"notesMarkdwn": "n", "artifacts": ["x"]}}),
+            &[
+                ("output.notesMarkdwn", "did you mean `output.notesMarkdown`?"),
+                ("output.artifacts[0]", "is text; it has to be an object."),
+            ],
+            Some("notesMarkdown"),
+            json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "output": "done"}),
+            &[("output", "is text; it has to be an object with `notesMarkdown`, `artifacts`.")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
+        ),
+        (
+            "list_workflows",
+            json!({"tags": ["reviews", "review_audi", 3]}),
+            &[
+                ("tags[0]", "there are `coding`, `review_audit`,"),
+                ("tags[1]", "Did you mean `review_audit`?"),
+                ("tags[2]", "is a number; it has to be a name."),
+            ],
+            None,
+            json!({"tags": ["investigation"]}),
+        ),
+        (
+            "list_workflows",
+            json!({"includeSources": "yes"}),
+            &[("includeSources", "is text; it has to be true or false.")],
+            None,
+            json!({"includeSources": true}),
+        ),
+        (
+            "inspect_workflow",
+            json!({"workflowId": "wr.x", "mode": "previw"}),
+            &[("mode", "Did you mean `preview`?")],
+            Some("preview"),
+            json!({"workflowId": "wr.x", "mode": "preview"}),
+        ),
+        (
+            "checkpoint_workflow",
+            json!({"checkpoint_token": "chk.v1.x"}),
+            &[("checkpoint_token", "did you mean `checkpointToken`?"), ("checkpointToken", "is missing")],
+            Some("checkpointToken"),
+            json!({"checkpointToken": "chk.v1.x"}),
+        ),
+        (
+            "resume_session",
+            json!({"gitHeadSha": "main", "query": ""}),
+            &[("query", "`query` is empty"), ("gitHeadSha", "has to be 40 or 64 hexadecimal digits.")],
+            None,
+            json!({"gitHeadSha": "main", "query": "import hangs"}),
+        ),
+        (
+            "manage_workflow_source",
+            json!({"action": "remove", "path": "flows"}),
+            &[("action", "there are `attach`, `detach`."), ("path", "which is no absolute path.")],
+            None,
+            json!({"action": "attach", "path": "/home/me/team-workflows"}),
+        ),
+    ]
+}
+
+#[test]
+fn each_mistake_is_named_and_answered_with_a_call_that_works() {
+    for (tool, arguments, issues, nearest, example) in cases() {
+        let refusal = refuse(tool, arguments.clone());
+        let name = format!("{tool} {arguments}: {refusal:#}");
+        let told = refusal["details"]["issues"].as_array().unwrap();
+        assert_eq!(told.len(), issues.len(), "{name}");
+        for (told, (path, message)) in told.iter().zip(issues) {
+            assert_eq!(told["path"], *path, "{name}");
+            assert!(told["message"].as_str().unwrap().contains(message), "{name}");
+            assert!(refusal["message"].as_str().unwrap().contains(message), "{name}");
+        }
+        assert_eq!(told[0].get("nearest").and_then(Value::as_str), nearest, "{name}");
+        assert_eq!(refusal["details"]["example"], json!({"name": tool, "arguments": example}), "{name}");
+    }
+}
+
+#[test]
+fn a_call_that_is_offered_can_be_made() {
+    // Two mistakes are about what a text means, so that the offered call repeats it; nobody can know better.
+    let beyond_form = ["parentSessionId", "gitHeadSha"];
+    for (tool, arguments, _, _, example) in cases() {
+        if beyond_form.iter().any(|name| arguments.get(*name).is_some()) {
+            continue;
+        }
+        let Value::Object(example) = example else { panic!("an example is an object") };
+        assert!(Call::read(Tool::parse(tool).unwrap(), example.clone()).is_ok(), "{tool} {example:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_understood_arrives_as_it_was_meant() {
+    let cases = [
+        (
+            json!({"continueToken": "ct_1", "intent": "advance"}),
+            "Single(\"ct_1\"), intent: Advance, notes_markdown: None",
+        ),
+        (json!({"continueToken": "ct_1", "intent": "rehydrate"}), "intent: Rehydrate"),
+        (
+            json!({"continueToken": "ct_1", "output": {"notesMarkdown": "n"}}),
+            "intent: Advance, notes_markdown: Some(\"n\"), artifacts: []",
+        ),
+        (json!({"continueToken": "ct_1", "notes": "n"}), "intent: Advance, notes_markdown: Some(\"n\")"),
+        (
+            json!({"continueToken": "ct_1", "artifacts": [{"kind": "k"}]}),
+            "intent: Advance, notes_markdown: None, artifacts: [Object {\"kind\": String(\"k\")}]",
+        ),
+        (
+            json!({"continueToken": "ct_1", "intent": "advance", "contextVariables": {"a": null}}),
+            "context: Some({\"a\": Null})",
+        ),
+        (
+            json!({"stateToken": "st.v1.x"}),
+            "Pair { state_token: \"st.v1.x\", ack_token: None }, intent: Rehydrate",
+        ),
+        (
+            json!({"stateToken": "st.v1.x", "ackToken": "ack.v1.x"}),
+            "ack_token: Some(\"ack.v1.x\") }, intent: Advance",
+        ),
+        (
+            json!({"continueToken": "ct_1", "intent": "advance", "output": null, "context": null, "workspacePath": "/w"}),
+            "notes_markdown: None, artifacts: [], context: None, preferences: None",
+        ),
+        (
+            json!({"continueToken": "ct_1", "intent": "advance",
+                   "preferences": {"autonomy": "full_auto_never_stop", "riskPolicy": "balanced"}}),
+            "Some(Preferences { autonomy: FullAutoNeverStop, risk_policy: Balanced })",
+        ),
+    ];
+    let (connection, fake) = fake().await;
+    for (arguments, expected) in cases {
+        let reply = connection.call("continue_workflow", arguments.clone()).await;
+        assert!(!reply.failed, "{arguments}: {}", reply.text);
+        assert!(fake.last().contains(expected), "{arguments}: {}", fake.last());
+    }
+    connection.call("checkpoint_workflow", json!({"checkpointToken": "chk.v1.x", "notes": "half way"})).await;
+    assert_eq!(fake.last(), r#"("chk.v1.x", Some("half way"))"#);
+}
+
+#[test]
+fn a_refusal_stays_small_and_quick_whatever_was_sent() {
+    let long = "x".repeat(100_000);
+    let many: Map<String, Value> =
+        (0..50_000).map(|index| (format!("parameter{index}"), json!(index))).collect();
+    let names: Vec<String> = (0..50_000).map(|index| format!("tag{index}")).collect();
+    let large: Vec<Value> = (0..40).map(|_| json!({"kind": "k", "text": long})).collect();
+    let cases = [
+        ("start_workflow", json!({ long.clone(): 1, "workflowId": long, "goal": long })),
+        ("start_workflow", Value::Object(many)),
+        ("list_workflows", json!({"tags": names})),
+        ("continue_workflow", json!({"continueToken": "ct_1", "output": {"artifacts": large}})),
+    ];
+    for (tool, arguments) in cases {
+        let refusal = refuse(tool, arguments);
+        assert!(refusal.to_string().len() < 12_000, "{tool}: {} bytes", refusal.to_string().len());
+    }
+}
+
+#[test]
+fn arguments_have_a_greatest_size() {
+    let arguments =
+        json!({"continueToken": "ct_1", "intent": "advance", "context": {"a": "x".repeat(4 << 20)}});
+    let Value::Object(arguments) = arguments else { panic!("an object") };
+    let envelope = Call::read(Tool::ContinueWorkflow, arguments).unwrap_err();
+    assert_eq!(envelope.code(), "VALIDATION_ERROR");
+    assert_eq!(envelope.details()["maximumBytes"], 4_194_304);
+    assert!(envelope.details()["measuredBytes"].as_u64().unwrap() > 4_194_304);
+}

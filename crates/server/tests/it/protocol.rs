@@ -1,0 +1,82 @@
+//! Every edition of the protocol, with and without `initialize`.
+
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _};
+use rmcp::{ServiceExt as _, serve_server};
+use serde_json::{Value, json};
+use server::Mcp;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+
+use crate::fake::Fake;
+
+fn serve() -> DuplexStream {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    tokio::spawn(async move {
+        if let Ok(running) = serve_server(Mcp::new(Arc::new(Fake::default())), far).await {
+            running.waiting().await.unwrap();
+        }
+    });
+    near
+}
+
+fn start() -> CallToolRequestParams {
+    let Value::Object(arguments) = json!({"workflowId": "wr.x", "goal": "g"}) else { panic!("an object") };
+    CallToolRequestParams::new("start_workflow").with_arguments(arguments)
+}
+
+#[tokio::test]
+async fn every_edition_with_initialize() {
+    for version in
+        [ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25]
+    {
+        let config = ClientConfig::new(ClientCapabilities::default(), Implementation::new("test", "1"))
+            .with_protocol_version(version.clone());
+        let client = config.serve(serve()).await.unwrap();
+        let server = client.peer_info().unwrap();
+        assert_eq!(server.protocol_version, version);
+        assert_eq!(server.server_info.as_ref().unwrap().name, "interlock");
+        assert_eq!(server.instructions.as_deref(), Some(server::mcp::INSTRUCTIONS));
+        assert_eq!(client.list_all_tools().await.unwrap().len(), 7);
+        let result = client.call_tool(start()).await.unwrap();
+        assert_eq!(result.structured_content.unwrap()["continueToken"], "ct_next", "{version}");
+    }
+}
+
+#[tokio::test]
+async fn the_newest_edition_without_initialize() {
+    let lifecycle = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
+    let client = ().serve_with_lifecycle(serve(), lifecycle).await.unwrap();
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 7);
+    let result = client.call_tool(start()).await.unwrap();
+    assert_eq!(result.structured_content.unwrap()["continueToken"], "ct_next");
+}
+
+/// The bytes themselves: a line of JSON in, a line of JSON out.
+#[tokio::test]
+async fn a_first_request_without_initialize_is_answered() {
+    let (read, mut write) = tokio::io::split(serve());
+    let mut lines = BufReader::new(read).lines();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    for (id, arguments, failed) in [
+        (1, json!({"continueToken": "ct_1", "intent": "advance"}), false),
+        (2, json!({"continueTokn": "ct_1", "intent": "advance"}), true),
+        (3, json!("continueToken"), true),
+    ] {
+        let request = json!({
+            "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "continue_workflow", "arguments": arguments, "_meta": meta},
+        });
+        write.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+        let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        assert_eq!(answer["id"], id, "{answer}");
+        assert_eq!(answer["result"]["isError"], failed, "{answer}");
+        assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+        assert!(answer["result"]["structuredContent"].is_object(), "{answer}");
+    }
+}

@@ -1,0 +1,122 @@
+//! The real service behind the surface.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use host::catalogue::{Catalogue, CatalogueOptions};
+use host::guided::Guided;
+use host::system::{ManualClock, SeededEntropy};
+use serde_json::{Value, json};
+use storage::disk::RealDisk;
+use storage::files::SessionFiles;
+
+use crate::client::{Connection, connect};
+
+/// Two steps that want notes.
+fn workflow() -> Value {
+    json!({
+        "id": "team.two_steps", "name": "Two steps", "description": "A workflow of two steps.", "version": "1.0.0",
+        "steps": [
+            {"id": "one", "title": "The first", "prompt": "Do the first thing."},
+            {"id": "two", "title": "The second", "prompt": "Do the second thing."},
+        ],
+    })
+}
+
+async fn serve(directory: &Path) -> Connection {
+    let flows = directory.join("flows");
+    fs::create_dir_all(&flows).unwrap();
+    fs::write(flows.join("two_steps.json"), workflow().to_string()).unwrap();
+    let files = SessionFiles::open(Arc::new(RealDisk::open(&directory.join("data")).unwrap())).unwrap();
+    let catalogue =
+        Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
+    let guided = Guided::new(files, catalogue, Arc::new(ManualClock::at(1)), Arc::new(SeededEntropy::new(7)));
+    connect(Arc::new(guided)).await
+}
+
+/// The arguments of a reply's next call, with notes.
+fn next(reply: &Value, notes: Option<&str>) -> Value {
+    let mut arguments = reply["nextCall"]["params"].clone();
+    if let Some(notes) = notes {
+        arguments["output"] = json!({"notesMarkdown": notes});
+    }
+    arguments
+}
+
+#[tokio::test]
+async fn a_run_from_beginning_to_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = serve(directory.path()).await;
+    let listed = connection.call("list_workflows", json!({})).await.facts;
+    assert_eq!(listed["workflows"][0]["workflowId"], "team.two_steps");
+    let inspected = connection.call("inspect_workflow", json!({"workflowId": "team.two_steps"})).await.facts;
+    assert_eq!(inspected["workflowHash"], listed["workflows"][0]["workflowHash"]);
+
+    let start = json!({"workflowId": "team.two_steps", "goal": "try it"});
+    let started = connection.call("start_workflow", start).await;
+    assert!(
+        started.text.starts_with("Run: Two steps (goal: try it), step 1 of 2\n\n# The first\n"),
+        "{}",
+        started.text
+    );
+
+    let blocked = connection.call("continue_workflow", next(&started.facts, None)).await;
+    assert!(!blocked.failed, "a block is an answer");
+    assert_eq!(blocked.facts["kind"], "blocked");
+    assert!(blocked.text.contains("MISSING_REQUIRED_NOTES"), "{}", blocked.text);
+
+    let second = connection.call("continue_workflow", next(&blocked.facts, Some("The first is done."))).await;
+    assert_eq!(second.facts["pending"]["stepId"], "two", "{}", second.text);
+    let again = connection.call("continue_workflow", next(&blocked.facts, Some("The first is done."))).await;
+    assert_eq!(again.facts, second.facts, "a retry gets the same answer");
+    assert_eq!(again.text, second.text);
+
+    let token = json!({"checkpointToken": second.facts["checkpointToken"]});
+    let bookmark = connection.call("checkpoint_workflow", token).await;
+    assert!(!bookmark.failed, "{}", bookmark.text);
+
+    let found = connection.call("resume_session", json!({"query": "try it"})).await.facts;
+    let back = connection.call("continue_workflow", next(&found["candidates"][0], None)).await;
+    assert_eq!(back.facts["nextIntent"], "rehydrate_only", "{}", back.text);
+
+    let done = connection.call("continue_workflow", next(&back.facts, Some("The second is done."))).await;
+    assert_eq!(done.facts["isComplete"], true, "{}", done.text);
+    assert!(done.text.contains("COMPLETE"));
+}
+
+#[tokio::test]
+async fn tokens_of_two_runs_are_refused_with_the_call_for_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = serve(directory.path()).await;
+    let first = connection
+        .call("start_workflow", json!({"workflowId": "team.two_steps", "goal": "apples"}))
+        .await
+        .facts;
+    let second =
+        connection.call("start_workflow", json!({"workflowId": "team.two_steps", "goal": "pears"})).await;
+    assert!(second.facts["warnings"][0].as_str().unwrap().contains("goal: apples"), "{}", second.text);
+    let mixed = json!({"stateToken": first["stateToken"], "ackToken": second.facts["ackToken"]});
+    let refused = connection.call("continue_workflow", mixed).await;
+    assert!(refused.failed);
+    assert_eq!(refused.facts["code"], "TOKEN_SCOPE_MISMATCH");
+    assert!(refused.text.contains("apples") && refused.text.contains("pears"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn refusals_of_the_service_arrive_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = serve(directory.path()).await;
+    for (tool, arguments, code) in [
+        ("start_workflow", json!({"workflowId": "team.two_step", "goal": "g"}), "NOT_FOUND"),
+        ("inspect_workflow", json!({"workflowId": "nothing"}), "NOT_FOUND"),
+        ("continue_workflow", json!({"continueToken": "junk", "intent": "advance"}), "TOKEN_INVALID_FORMAT"),
+        ("checkpoint_workflow", json!({"checkpointToken": "junk"}), "TOKEN_INVALID_FORMAT"),
+        ("manage_workflow_source", json!({"action": "attach", "path": "/nowhere/at/all"}), "INTERNAL_ERROR"),
+    ] {
+        let refused = connection.call(tool, arguments.clone()).await;
+        assert!(refused.failed, "{tool} {arguments}");
+        assert_eq!(refused.facts["code"], code, "{tool} {arguments}: {}", refused.text);
+        assert!(refused.facts["details"]["suggestion"].is_string(), "{tool} {arguments}: {}", refused.text);
+    }
+}
