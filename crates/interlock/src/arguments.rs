@@ -1,5 +1,11 @@
 //! What can be typed.
 
+mod doctor;
+mod key;
+mod mcp;
+mod session;
+mod workflow;
+
 use std::path::PathBuf;
 
 use clap::builder::Styles;
@@ -7,6 +13,18 @@ use clap::builder::styling::{AnsiColor, Style};
 use clap::{Args, Parser, Subcommand};
 
 use crate::failure::Reporting;
+
+pub(crate) use doctor::Doctor;
+pub(crate) use key::{Key, KeyCommand};
+pub(crate) use mcp::Mcp;
+pub(crate) use session::{
+    GraphFormat, Session, SessionCommand, SessionExport, SessionGc, SessionGraph, SessionImport, SessionKeep,
+    SessionList, SessionShow, SessionTail, SessionVerify,
+};
+pub(crate) use workflow::{
+    SourceFormat, Workflow, WorkflowCommand, WorkflowCompile, WorkflowList, WorkflowNew, WorkflowShow,
+    WorkflowSources, WorkflowValidate,
+};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -20,19 +38,57 @@ const STYLES: Styles = Styles::styled()
 #[command(after_help = "\
 Exit codes:
   0  done
-  1  the answer is no: invalid, blocked, not shown
+  1  the answer is no: refused, invalid, blocked, damaged, not shown
   2  usage, unreadable or unparsable input, or an I/O error
 
+Settings come from flags, then the environment (INTERLOCK_HOME), then config.toml, then
+defaults; `interlock doctor` prints each value and where it came from.
 Colours are used on a terminal only, and never when NO_COLOR is set.
 Run `interlock help COMMAND` for examples of a command.")]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+/// What every command takes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Globals {
+    /// The data directory; without it INTERLOCK_HOME, then `data_dir` of the settings file, then the
+    /// platform's directory for user data.
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// The settings file; without it config.toml in the data directory, if there is one.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Mcp(Mcp),
     Compose(Compose),
+    Workflow(Workflow),
+    Session(Session),
+    Key(Key),
+    Doctor(Doctor),
+}
+
+/// How the answer is given. Part of every command that answers people and programs alike.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Answering {
+    /// Print exactly one JSON document on standard output, a refusal included.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Answering {
+    /// Where an error is shown.
+    pub(crate) const fn reporting(self) -> Reporting {
+        if self.json { Reporting::Json } else { Reporting::Words }
+    }
 }
 
 /// Compose a workspace and print what it shows, or what is wrong with it, as JSON.
@@ -89,6 +145,21 @@ impl Compose {
     }
 }
 
+impl Command {
+    /// Where an error of this command is shown.
+    pub(crate) const fn reporting(&self) -> Reporting {
+        match self {
+            // Standard output belongs to the protocol.
+            Self::Mcp(_) => Reporting::Words,
+            Self::Compose(compose) => compose.reporting(),
+            Self::Workflow(workflow) => workflow.command.answering().reporting(),
+            Self::Session(session) => session.command.answering().reporting(),
+            Self::Key(key) => key.command.answering().reporting(),
+            Self::Doctor(doctor) => doctor.answering.reporting(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -98,5 +169,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_by_example() {
+        let mut waiting = vec![Arguments::command()];
+        while let Some(command) = waiting.pop() {
+            let nested: Vec<_> = command.get_subcommands().cloned().collect();
+            if nested.is_empty() {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Examples:\n"), "{}", command.get_name());
+            }
+            waiting.extend(nested);
+        }
     }
 }

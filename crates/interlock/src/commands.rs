@@ -1,3 +1,8 @@
 //! The subcommands, one module each.
 
 pub(crate) mod compose;
+pub(crate) mod doctor;
+pub(crate) mod key;
+pub(crate) mod mcp;
+pub(crate) mod session;
+pub(crate) mod workflow;

@@ -1,4 +1,4 @@
-//! What happens when a command cannot answer.
+//! What happens when a command cannot answer, or answers no.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use canon::error::{Envelope, Retry};
 use canon::json::ReadError;
+use host::guided::Refusal;
+use storage::StoreError;
 
 use crate::output::{self, Layout};
 
@@ -15,8 +17,24 @@ canon::error_codes! {
     pub(crate) enum CommandErrorCode {
         /// A file or standard input could not be read.
         InputUnreadable => "INPUT_UNREADABLE",
-        /// Standard output could not be written.
+        /// Standard output or a file could not be written.
         OutputUnwritable => "OUTPUT_UNWRITABLE",
+        /// The file to write is there already.
+        OutputExists => "OUTPUT_EXISTS",
+        /// The settings file is no TOML, or a value is of another type.
+        ConfigInvalid => "CONFIG_INVALID",
+        /// The settings file has a key that nothing reads.
+        ConfigUnknownKey => "CONFIG_UNKNOWN_KEY",
+        /// The settings file cannot be read.
+        ConfigUnreadable => "CONFIG_UNREADABLE",
+        /// Nothing says where the data directory is.
+        DataDirUnknown => "DATA_DIR_UNKNOWN",
+        /// More than one session or run begins like that.
+        IdAmbiguous => "ID_AMBIGUOUS",
+        /// The session has no such run.
+        RunUnknown => "RUN_UNKNOWN",
+        /// No workflow may have that id.
+        WorkflowIdInvalid => "WORKFLOW_ID_INVALID",
     }
 }
 
@@ -25,7 +43,7 @@ canon::error_codes! {
 pub(crate) enum Answer {
     /// Exit code 0.
     Yes,
-    /// Exit code 1: invalid, blocked, not shown.
+    /// Exit code 1: invalid, blocked, damaged, not shown.
     No,
 }
 
@@ -55,7 +73,7 @@ pub(crate) enum Reporting {
     Both,
 }
 
-/// Why a command could not be carried out. Always exit code 2.
+/// Why a command could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("cannot read {name}")]
@@ -70,11 +88,33 @@ pub(crate) enum Failure {
         #[source]
         cause: Box<ReadError>,
     },
-    #[error("cannot write the result")]
+    #[error("cannot write {name}")]
     Unwritable {
+        name: String,
         #[source]
         cause: std::io::Error,
     },
+    /// Somebody below, or the command itself, says no with a closed code.
+    #[error("{0}")]
+    Refused(Box<Envelope>),
+}
+
+impl From<Envelope> for Failure {
+    fn from(envelope: Envelope) -> Self {
+        Self::Refused(Box::new(envelope))
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.into_envelope())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        error.envelope().into()
+    }
 }
 
 impl Failure {
@@ -86,9 +126,14 @@ impl Failure {
         Self::NotJson { name: name_of(source), cause: Box::new(cause) }
     }
 
+    /// Standard output, or a file, could not be written.
+    pub(crate) fn unwritable(target: Option<&Path>, cause: std::io::Error) -> Self {
+        let name = target.map_or_else(|| "the result".to_owned(), |path| path.display().to_string());
+        Self::Unwritable { name, cause }
+    }
+
     /// Shows the failure and gives the exit code.
     pub(crate) fn report(&self, reporting: Reporting) -> ExitCode {
-        const FAILED: u8 = 2;
         let envelope = self.envelope();
         if matches!(reporting, Reporting::Json | Reporting::Both) {
             // When this cannot be written either, the exit code still tells.
@@ -97,7 +142,7 @@ impl Failure {
         if matches!(reporting, Reporting::Words | Reporting::Both) {
             let _ = write_words(&envelope);
         }
-        ExitCode::from(FAILED)
+        ExitCode::from(exit_code(envelope.code()))
     }
 
     fn envelope(&self) -> Envelope {
@@ -110,13 +155,33 @@ impl Failure {
             .retry(Retry::NotRetryable)
             .detail("source", name.as_str()),
             Self::NotJson { name, cause } => cause.envelope().detail("source", name.as_str()),
-            Self::Unwritable { cause } => {
+            Self::Unwritable { cause, .. } => {
                 Envelope::new(CommandErrorCode::OutputUnwritable, format!("{self}: {cause}"))
-                    .suggest("Check that there is room on the disk that standard output goes to.")
+                    .suggest("Check that there is room on the disk it goes to, and that you may write there.")
                     .retry(Retry::NotRetryable)
             }
+            Self::Refused(envelope) => (**envelope).clone(),
         }
     }
+}
+
+/// 2 for what is wrong with the call, its input or the machine; 1 for every other refusal, which is an answer.
+fn exit_code(code: &str) -> u8 {
+    const CALL_OR_MACHINE: [&str; 12] = [
+        "INPUT_UNREADABLE",
+        "OUTPUT_UNWRITABLE",
+        "CONFIG_INVALID",
+        "CONFIG_UNKNOWN_KEY",
+        "CONFIG_UNREADABLE",
+        "DATA_DIR_UNKNOWN",
+        "INTERNAL_ERROR",
+        "STORE_IO",
+        "STORE_FULL",
+        "STORE_READ_ONLY",
+        "STORE_DAMAGED",
+        "STORE_TOO_LARGE",
+    ];
+    if CALL_OR_MACHINE.contains(&code) || code.starts_with("JSON_") { 2 } else { 1 }
 }
 
 fn name_of(source: Option<&Path>) -> String {
@@ -127,7 +192,8 @@ fn write_words(envelope: &Envelope) -> std::io::Result<()> {
     const CODE: Style = AnsiColor::Red.on_default().bold();
     const HELP: Style = AnsiColor::Cyan.on_default().bold();
     let mut stderr = anstream::stderr().lock();
-    write!(stderr, "{CODE}error[{}]{CODE:#}: {}", envelope.code(), envelope.message())?;
+    let message = output::clean(envelope.message());
+    write!(stderr, "{CODE}error[{}]{CODE:#}: {message}", envelope.code())?;
     if let Some(source) = envelope.details().get("source").and_then(|source| source.as_str())
         && !envelope.message().contains(source)
     {
@@ -135,7 +201,7 @@ fn write_words(envelope: &Envelope) -> std::io::Result<()> {
     }
     writeln!(stderr)?;
     if !envelope.suggestion().is_empty() {
-        writeln!(stderr, "  {HELP}help{HELP:#}: {}", envelope.suggestion())?;
+        writeln!(stderr, "  {HELP}help{HELP:#}: {}", output::clean(envelope.suggestion()))?;
     }
     Ok(())
 }
@@ -151,6 +217,25 @@ mod tests {
             let text =
                 std::fs::read_to_string(&page).unwrap_or_else(|_| panic!("{} is missing", page.display()));
             assert!(text.starts_with(&format!("# {}\n", code.as_str())), "{code}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_answers_and_trouble_is_not() {
+        for (code, expected) in [
+            ("SESSION_UNKNOWN", 1),
+            ("SESSION_NOT_HEALTHY", 1),
+            ("BUNDLE_INTEGRITY_FAILED", 1),
+            ("STORE_NEWER_VERSION", 1),
+            ("STORE_BUSY", 1),
+            ("OUTPUT_EXISTS", 1),
+            ("NOT_FOUND", 1),
+            ("STORE_READ_ONLY", 2),
+            ("STORE_FULL", 2),
+            ("CONFIG_UNKNOWN_KEY", 2),
+            ("JSON_SYNTAX", 2),
+        ] {
+            assert_eq!(exit_code(code), expected, "{code}");
         }
     }
 }

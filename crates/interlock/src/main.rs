@@ -2,14 +2,20 @@
 //! of the workspace, and decides nothing itself.
 //!
 //! * `arguments`: what can be typed, and the help that teaches it.
+//! * `settings`: where everything is, from flags, environment, file and defaults.
+//! * `service`: the services, put together from the settings.
 //! * `commands`: one module per subcommand.
 //! * `failure`: how anything that goes wrong becomes an envelope and an exit code.
 //! * `output`: writing results, tolerant of readers that stop listening.
+//! * `progress`: what is shown while something takes long.
 
 mod arguments;
 mod commands;
 mod failure;
 mod output;
+mod progress;
+mod service;
+mod settings;
 
 use std::process::ExitCode;
 
@@ -18,12 +24,17 @@ use clap::Parser;
 use crate::arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let (result, reporting) = match arguments.command {
-        Command::Compose(compose) => (commands::compose::run(&compose), compose.reporting()),
+    let Arguments { globals, command } = Arguments::parse();
+    let result = match &command {
+        Command::Mcp(mcp) => commands::mcp::run(mcp, &globals),
+        Command::Compose(compose) => commands::compose::run(compose),
+        Command::Workflow(workflow) => commands::workflow::run(&workflow.command, &globals),
+        Command::Session(session) => commands::session::run(&session.command, &globals),
+        Command::Key(key) => commands::key::run(&key.command, &globals),
+        Command::Doctor(doctor) => commands::doctor::run(doctor, &globals),
     };
     match result {
         Ok(answer) => answer.into(),
-        Err(failure) => failure.report(reporting),
+        Err(failure) => failure.report(command.reporting()),
     }
 }

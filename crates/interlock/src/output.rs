@@ -1,11 +1,31 @@
-//! Writing results to standard output.
+//! Writing results: to standard output, or to a file that is whole or absent.
 
+mod file;
+mod table;
+pub(crate) mod time;
+
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 
+use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::failure::Failure;
+
+pub(crate) use file::{Overwrite, write_file};
+pub(crate) use table::{Cell, Table};
+
+/// Headings.
+pub(crate) const HEADING: Style = Style::new().bold();
+/// What is well.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// What wants a look.
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
+/// What is wrong.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+/// What matters less.
+pub(crate) const DIM: Style = Style::new().dimmed();
 
 /// How JSON is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +44,48 @@ pub(crate) fn json(document: &impl Serialize, layout: Layout) -> Result<(), Fail
     })
 }
 
-/// Prints text for people.
+/// Prints text for people. Its colours reach a terminal only.
 pub(crate) fn text(text: &impl Display) -> Result<(), Failure> {
-    print(|out| write!(out, "{text}"))
+    let text = text.to_string();
+    let text = text.trim_end_matches('\n');
+    match anstream::AutoStream::choice(&io::stdout()) {
+        anstream::ColorChoice::Never => print(|out| write!(out, "{}", anstream::adapter::strip_str(text))),
+        _ => print(|out| out.write_all(text.as_bytes())),
+    }
+}
+
+/// Prints bytes as they are.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    print(|out| out.write_all(bytes.strip_suffix(b"\n").unwrap_or(bytes)))
+}
+
+/// Says something about the work on standard error, where it is not part of the result.
+pub(crate) fn note(text: &impl Display) {
+    // Somebody who closed standard error does not want to hear it.
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// Text that somebody else wrote, on one line, without what a terminal would obey.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(is_harmful) {
+        text.chars().map(|character| if is_harmful(character) { ' ' } else { character }).collect()
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Control characters, and those that turn the direction of a line around.
+fn is_harmful(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The beginning of a text, on one line, in at most `characters`.
+pub(crate) fn shortened(text: &str, characters: usize) -> String {
+    let line = clean(text);
+    match line.char_indices().nth(characters) {
+        None => line.into_owned(),
+        Some(_) => line.chars().take(characters.saturating_sub(1)).chain(['…']).collect(),
+    }
 }
 
 /// Prints and ends the line. A reader that stops listening, such as `head`, has what it wanted.
@@ -35,7 +94,26 @@ fn print(
 ) -> Result<(), Failure> {
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
     match write(&mut out).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
-        Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Unwritable { cause }),
+        Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => Err(Failure::unwritable(None, cause)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_taken_out() {
+        for (text, expected) in [
+            ("plain – text", "plain – text"),
+            ("\u{1b}[2Jgone", " [2Jgone"),
+            ("two\nlines", "two lines"),
+            ("evil\u{202E}txt", "evil txt"),
+        ] {
+            assert_eq!(clean(text), expected);
+        }
+        assert_eq!(shortened("abcdef", 4), "abc…");
+        assert_eq!(shortened("abcd", 4), "abcd");
     }
 }

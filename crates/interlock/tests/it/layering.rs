@@ -15,7 +15,7 @@ const ROOMS: [(&str, &[&str]); 7] = [
     ("storage", &["canon", "guide"]),
     ("host", &["canon", "guide", "storage"]),
     ("server", &["canon", "guide", "host"]),
-    ("interlock", &["canon", "composition"]),
+    ("interlock", &["canon", "composition", "guide", "host", "server", "storage"]),
 ];
 
 /// The pure rooms, and all that they may use of the outside.

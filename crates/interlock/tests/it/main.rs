@@ -2,5 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod compose;
+mod doctor;
+mod house;
+mod key;
 mod layering;
 mod program;
+mod session;
+mod settings;
+mod workflow;

@@ -1,0 +1,120 @@
+//! `interlock doctor`.
+
+mod checks;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::arguments::{Doctor, Globals};
+use crate::failure::{Answer, Failure};
+use crate::output::{self, BAD, Cell, DIM, GOOD, HEADING, Layout, Table, WARNING};
+use crate::settings::{Origin, Settings};
+
+/// What came of looking at one thing.
+#[derive(Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    /// What was found.
+    found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: State::Ok, found: found.into(), help: None }
+    }
+
+    fn warn(name: &'static str, found: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { name, state: State::Warn, found: found.into(), help: Some(help.into()) }
+    }
+
+    fn fail(name: &'static str, found: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { name, state: State::Fail, found: found.into(), help: Some(help.into()) }
+    }
+}
+
+/// One setting, as it is printed.
+#[derive(Serialize)]
+struct Line {
+    name: &'static str,
+    value: Vec<String>,
+    origin: Origin,
+}
+
+/// Looks at everything, and changes nothing.
+pub(crate) fn run(arguments: &Doctor, globals: &Globals) -> Result<Answer, Failure> {
+    let settings = Settings::load(globals)?;
+    let lines = lines(&settings);
+    let checks = checks::all(&settings);
+    let well = checks.iter().all(|check| check.state != State::Fail);
+    if arguments.answering.json {
+        let document = json!({
+            "well": well,
+            "version": env!("CARGO_PKG_VERSION"),
+            "settings": lines,
+            "checks": checks,
+        });
+        output::json(&document, Layout::Compact)?;
+    } else {
+        output::text(&words(&lines, &checks))?;
+    }
+    Ok(Answer::yes_if(well))
+}
+
+fn lines(settings: &Settings) -> Vec<Line> {
+    let paths = |paths: &[std::path::PathBuf]| paths.iter().map(|path| path.display().to_string()).collect();
+    vec![
+        Line {
+            name: "data_dir",
+            value: vec![settings.data_dir.value.display().to_string()],
+            origin: settings.data_dir.origin.clone(),
+        },
+        Line {
+            name: "config",
+            value: vec![settings.config.value.display().to_string()],
+            origin: settings.config.origin.clone(),
+        },
+        Line {
+            name: "guide.workflow_dirs",
+            value: paths(&settings.workflow_dirs.value),
+            origin: settings.workflow_dirs.origin.clone(),
+        },
+        Line {
+            name: "guide.workspace_roots",
+            value: paths(&settings.workspace_roots.value),
+            origin: settings.workspace_roots.origin.clone(),
+        },
+    ]
+}
+
+fn words(lines: &[Line], checks: &[Check]) -> String {
+    let mut settings = Table::new(&["setting", "value", "from"]);
+    for line in lines {
+        let value = if line.value.is_empty() { "none".to_owned() } else { line.value.join(", ") };
+        settings.row([line.name.into(), value.into(), Cell::styled(line.origin.to_string(), DIM)]);
+    }
+    let mut results = Table::new(&["", "check", "found"]);
+    for check in checks {
+        let state = match check.state {
+            State::Ok => Cell::styled("ok", GOOD),
+            State::Warn => Cell::styled("warn", WARNING),
+            State::Fail => Cell::styled("fail", BAD),
+        };
+        results.row([state, check.name.into(), check.found.as_str().into()]);
+        if let Some(help) = &check.help {
+            results.row(["".into(), "".into(), Cell::styled(format!("help: {help}"), DIM)]);
+        }
+    }
+    format!("{HEADING}interlock {}{HEADING:#}\n\n{settings}\n{results}", env!("CARGO_PKG_VERSION"))
+}

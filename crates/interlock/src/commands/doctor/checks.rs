@@ -1,0 +1,215 @@
+//! What is looked at.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use storage::files::SessionFiles;
+
+use super::Check;
+use crate::progress::Progress;
+use crate::service;
+use crate::settings::Settings;
+
+/// Every check, in the order in which trouble would show.
+pub(super) fn all(settings: &Settings) -> Vec<Check> {
+    let data_dir = &settings.data_dir.value;
+    let mut checks = vec![config(settings)];
+    checks.extend(directory(data_dir));
+    match service::open_files_to_read(settings) {
+        Ok(files) => {
+            checks.push(format(data_dir));
+            checks.push(keyring(&files, data_dir));
+            checks.push(index(data_dir));
+            checks.push(sessions(&files));
+        }
+        Err(failure) => checks.push(Check::fail(
+            "format",
+            failure.to_string().lines().next().unwrap_or_default(),
+            "Use a version of interlock that knows this directory, or another directory.",
+        )),
+    }
+    checks.push(workflows(settings));
+    checks.push(git());
+    checks
+}
+
+fn config(settings: &Settings) -> Check {
+    let path = settings.config.value.display();
+    // Had it been wrong, the settings would not have been loaded.
+    if settings.config.value.exists() {
+        Check::ok("config", format!("{path} was read"))
+    } else {
+        Check::ok("config", "no settings file: the defaults are in force")
+    }
+}
+
+fn directory(data_dir: &Path) -> Vec<Check> {
+    let shown = data_dir.display();
+    if !data_dir.exists() {
+        // The nearest folder that is there decides whether the rest can be made.
+        let above = data_dir.ancestors().skip(1).find(|path| path.exists());
+        return vec![match above.map(tempfile::tempfile_in) {
+            Some(Ok(_)) => Check::ok(
+                "data directory",
+                format!("{shown} is not there yet, and is made when it is needed"),
+            ),
+            _ => Check::fail(
+                "data directory",
+                format!("{shown} is not there, and cannot be made"),
+                "Make it, or point INTERLOCK_HOME or --data-dir at another.",
+            ),
+        }];
+    }
+    let readable = match fs::read_dir(data_dir) {
+        Ok(_) => Check::ok("readable", shown.to_string()),
+        Err(cause) => Check::fail(
+            "readable",
+            format!("{shown} cannot be read: {cause}"),
+            "Point INTERLOCK_HOME or --data-dir at a directory of your own.",
+        ),
+    };
+    let writable = match tempfile::tempfile_in(data_dir) {
+        Ok(_) => Check::ok("writable", shown.to_string()),
+        Err(cause) => Check::fail(
+            "writable",
+            format!("{shown} cannot be written: {cause}"),
+            "Sessions can be looked at, and not gone on with. Make the directory writable for this user.",
+        ),
+    };
+    let mode = fs::metadata(data_dir).map_or(0o700, |metadata| metadata.permissions().mode() & 0o777);
+    let private = if mode & 0o077 == 0 {
+        Check::ok("private", "only you can look into it")
+    } else {
+        Check::warn(
+            "private",
+            format!(
+                "others on this machine can reach into it (mode {mode:o}); the files in it are yours alone"
+            ),
+            format!("chmod 700 {shown}"),
+        )
+    };
+    vec![readable, writable, private]
+}
+
+fn format(data_dir: &Path) -> Check {
+    // Opening the store has checked it; this only says which one it is.
+    match fs::read_to_string(data_dir.join("format.json")) {
+        Ok(text) => {
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            Check::ok("format", format!("version {}", value["version"]))
+        }
+        Err(_) => Check::ok("format", "none yet: nothing was written here"),
+    }
+}
+
+fn keyring(files: &SessionFiles, data_dir: &Path) -> Check {
+    match files.keyring() {
+        Ok(None) => Check::ok("keyring", "none yet: the first key is made with the first session"),
+        Ok(Some(keyring)) => {
+            let previous = if keyring.previous.is_some() { ", and a previous one" } else { "" };
+            let found = format!("{}{previous}", keyring.current.fingerprint());
+            let file = data_dir.join("keys").join("keyring.json");
+            let mode = fs::metadata(&file).map_or(0o600, |metadata| metadata.permissions().mode() & 0o777);
+            if mode & 0o077 == 0 {
+                Check::ok("keyring", found)
+            } else {
+                Check::fail(
+                    "keyring",
+                    format!("{found}; others can read it (mode {mode:o})"),
+                    format!("chmod 600 {}, then rotate twice: interlock key rotate", file.display()),
+                )
+            }
+        }
+        Err(error) => {
+            let envelope = error.envelope();
+            Check::fail(
+                "keyring",
+                envelope.message(),
+                "Restore keys/keyring.json from a backup, or move it away: sessions stay, and fresh tokens come from resume_session.",
+            )
+        }
+    }
+}
+
+fn index(data_dir: &Path) -> Check {
+    let cache = data_dir.join("cache");
+    let files = fs::read_dir(&cache).into_iter().flatten().filter_map(Result::ok);
+    let bytes: u64 = files
+        .filter_map(|entry| entry.metadata().ok().filter(fs::Metadata::is_file))
+        .map(|metadata| metadata.len())
+        .sum();
+    if bytes == 0 {
+        Check::ok("index", "none yet: it is made when it is needed")
+    } else {
+        Check::ok("index", format!("{bytes} bytes; derived, and can be deleted at any time"))
+    }
+}
+
+fn sessions(files: &SessionFiles) -> Check {
+    let ids = match files.sessions() {
+        Ok(ids) => ids,
+        Err(error) => {
+            return Check::fail(
+                "sessions",
+                error.envelope().message(),
+                "Make the data directory readable for this user.",
+            );
+        }
+    };
+    let mut progress = Progress::over(ids.len(), "reading sessions");
+    let mut health: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for id in &ids {
+        let name = files.health(id).map_or("unreadable", |health| health.as_str());
+        *health.entry(name).or_default() += 1;
+        progress.step();
+    }
+    drop(progress);
+    let counts: Vec<String> = health.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    match (ids.len(), health.get("healthy").copied().unwrap_or_default()) {
+        (0, _) => Check::ok("sessions", "none"),
+        (all, healthy) if all == healthy => Check::ok("sessions", format!("{all}, all healthy")),
+        (all, _) => Check::fail(
+            "sessions",
+            format!("{all}: {}", counts.join(", ")),
+            "`interlock session verify` names the files and the reasons.",
+        ),
+    }
+}
+
+fn workflows(settings: &Settings) -> Check {
+    let workspace = std::env::current_dir().ok();
+    let listing = service::catalogue(settings).list(workspace.as_deref());
+    let found = format!("{} from {} sources", listing.entries.len(), listing.sources.len());
+    let broken = listing.problems.len() + listing.unreadable.len();
+    if broken == 0 {
+        Check::ok("workflows", found)
+    } else {
+        Check::warn(
+            "workflows",
+            format!("{found}; {broken} files or sources were left out"),
+            "`interlock workflow list` names them, with the reasons.",
+        )
+    }
+}
+
+fn git() -> Check {
+    let version = Command::new("git")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    match version {
+        Some(version) => Check::ok("git", version),
+        None => Check::warn(
+            "git",
+            "not found",
+            "Only workflow sources that are git repositories need it; what is known of workspaces is read from their files.",
+        ),
+    }
+}

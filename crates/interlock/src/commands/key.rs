@@ -1,0 +1,65 @@
+//! `interlock key`.
+
+use guide::token::Keyring;
+use host::system::{Entropy as _, SystemEntropy};
+use serde_json::{Value, json};
+
+use crate::arguments::{Globals, KeyCommand};
+use crate::failure::{Answer, Failure};
+use crate::output::{self, Cell, DIM, GOOD, Layout, Table};
+use crate::service;
+use crate::settings::Settings;
+
+/// Lists the keys by fingerprint, or rotates them.
+pub(crate) fn run(command: &KeyCommand, globals: &Globals) -> Result<Answer, Failure> {
+    let settings = Settings::load(globals)?;
+    let keyring = match command {
+        KeyCommand::List(_) => service::open_files_to_read(&settings)?.keyring()?,
+        KeyCommand::Rotate(_) => {
+            let mut entropy = [0; 32];
+            SystemEntropy
+                .fill(&mut entropy)
+                .map_err(|cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause })?;
+            Some(service::open_files(&settings)?.rotate_keys(entropy)?)
+        }
+    };
+    if command.answering().json {
+        output::json(&document(keyring.as_ref()), Layout::Compact)?;
+    } else {
+        output::text(&words(keyring.as_ref(), matches!(command, KeyCommand::Rotate(_))))?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn document(keyring: Option<&Keyring>) -> Value {
+    let previous = keyring.and_then(|keyring| keyring.previous.as_ref());
+    json!({
+        "current": keyring.map(|keyring| keyring.current.fingerprint()),
+        "previous": previous.map(guide::token::Key::fingerprint),
+    })
+}
+
+fn words(keyring: Option<&Keyring>, rotated: bool) -> String {
+    let Some(keyring) = keyring else {
+        return "There is no key yet. The first is made when the first session starts, or by `interlock key rotate`."
+            .to_owned();
+    };
+    let mut table = Table::new(&["key", "fingerprint", "tokens"]);
+    table.row([
+        Cell::styled("current", GOOD),
+        keyring.current.fingerprint().into(),
+        "signed and accepted".into(),
+    ]);
+    if let Some(previous) = &keyring.previous {
+        table.row([
+            Cell::styled("previous", DIM),
+            previous.fingerprint().into(),
+            "accepted until the next rotation".into(),
+        ]);
+    }
+    let mut words = table.to_string();
+    if rotated {
+        words.push_str("\nThe keys were rotated. Nothing durable depends on them: fresh tokens come from resume_session.\n");
+    }
+    words
+}

@@ -1,0 +1,105 @@
+//! `interlock session gc`.
+
+use std::fmt::Write as _;
+
+use host::system::{Clock as _, SystemClock};
+use serde_json::{Value, json};
+use storage::files::{GcOutcome, GcReport, Retention};
+use storage::index::Index;
+
+use super::lookup;
+use crate::arguments::SessionGc;
+use crate::failure::{Answer, Failure};
+use crate::output::{self, HEADING, Layout, WARNING};
+use crate::progress::Waiting;
+use crate::service;
+use crate::settings::Settings;
+
+pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<Answer, Failure> {
+    let files = service::open_files_to_read(settings)?;
+    let kept = arguments.keep.iter().map(|id| lookup::session(&files, id)).collect::<Result<Vec<_>, _>>()?;
+    if !arguments.dry_run {
+        for id in kept.iter().filter(|id| !files.is_kept(id).unwrap_or_default()) {
+            files.set_kept(id, true)?;
+        }
+    }
+    let retention = Retention {
+        now_ms: SystemClock.now_ms(),
+        ttl_ms: arguments.older_than.ms,
+        dry_run: arguments.dry_run,
+    };
+    let waiting = Waiting::on("looking at every session");
+    let mut report = files.gc(retention)?;
+    drop(waiting);
+    if arguments.dry_run {
+        // They would have been marked first.
+        report.spared_sessions.extend(report.deleted_sessions.extract_if(.., |id| kept.contains(id)));
+    } else if !report.deleted_sessions.is_empty() {
+        // The index notices by itself; telling it only spares the next reader the work.
+        let _ = Index::new(files).forget(&report.deleted_sessions);
+    }
+    if arguments.answering.json {
+        output::json(&document(&report), Layout::Compact)?;
+    } else {
+        output::text(&words(&report))?;
+    }
+    Ok(Answer::yes_if(report.outcome != GcOutcome::SafeMode))
+}
+
+const fn outcome(report: &GcReport) -> &'static str {
+    match report.outcome {
+        GcOutcome::Collected => "collected",
+        GcOutcome::DryRun => "dry_run",
+        GcOutcome::SafeMode => "safe_mode",
+    }
+}
+
+fn document(report: &GcReport) -> Value {
+    json!({
+        "outcome": outcome(report),
+        "deletedSessions": report.deleted_sessions,
+        "sparedSessions": report.spared_sessions,
+        "retainedSessions": report.retained_sessions,
+        "deletedSnapshots": report.deleted_snapshots,
+        "deletedWorkflows": report.deleted_workflows,
+        "deletedArtifacts": report.deleted_artifacts,
+        "deletedLeftovers": report.deleted_leftovers,
+        "warnings": report.warnings,
+    })
+}
+
+fn words(report: &GcReport) -> String {
+    let mut words = String::new();
+    if report.outcome == GcOutcome::SafeMode {
+        let _ = writeln!(
+            words,
+            "{WARNING}Nothing was deleted{WARNING:#}: something cannot be validated, and may need what looks unneeded."
+        );
+        for warning in &report.warnings {
+            let _ = writeln!(words, "  {}", output::clean(warning));
+        }
+        let _ = writeln!(
+            words,
+            "`interlock session verify` says more. Restore or remove what is damaged, then repeat this."
+        );
+        return words;
+    }
+    let verb = if report.outcome == GcOutcome::DryRun { "would be deleted" } else { "deleted" };
+    let _ = writeln!(
+        words,
+        "{HEADING}{} sessions {verb}{HEADING:#}, {} stay; {} snapshots, {} workflows, {} artifacts, {} leftovers {verb}",
+        report.deleted_sessions.len(),
+        report.retained_sessions,
+        report.deleted_snapshots,
+        report.deleted_workflows,
+        report.deleted_artifacts,
+        report.deleted_leftovers,
+    );
+    for id in &report.deleted_sessions {
+        let _ = writeln!(words, "  {id}");
+    }
+    for id in &report.spared_sessions {
+        let _ = writeln!(words, "  {id} stays: it is kept");
+    }
+    words
+}

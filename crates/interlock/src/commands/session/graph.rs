@@ -1,0 +1,83 @@
+//! `interlock session graph`.
+
+use std::path::Path;
+
+use guide::project::graph::{self, DRAWN_NODES, Labels};
+use serde_json::json;
+
+use super::steps::Steps;
+use super::{lookup, salvage};
+use crate::arguments::{GraphFormat, SessionGraph};
+use crate::failure::{Answer, Failure};
+use crate::output::{self, Layout, Overwrite};
+use crate::service;
+use crate::settings::Settings;
+
+pub(super) fn run(arguments: &SessionGraph, settings: &Settings) -> Result<Answer, Failure> {
+    let files = service::open_files_to_read(settings)?;
+    let id = lookup::session(&files, &arguments.id)?;
+    let salvaged = salvage(&files, &id)?;
+    let state = &salvaged.state;
+    let run = lookup::run(state, arguments.run.as_deref())?;
+    let mut steps = Steps::new(&files);
+    let mut labels = Labels::new();
+    for node in state.nodes_of(run).take(DRAWN_NODES) {
+        if let Some(step) =
+            steps.state(node).and_then(|engine| steps.pending(run, &engine, state.context(&run.id)))
+        {
+            labels.insert(node.id.clone(), step.title);
+        }
+    }
+    let format = arguments.format.unwrap_or_else(|| by_name(arguments.output.as_deref()));
+    let drawn = match format {
+        GraphFormat::Svg => graph::to_svg(state, &run.id, &labels),
+        GraphFormat::Mermaid => graph::to_mermaid(state, &run.id, &labels),
+    };
+    let picture = drawn.unwrap_or_default();
+    if !salvaged.is_healthy() {
+        output::note(&format!(
+            "The session is {}. The picture shows the part that could be validated.",
+            salvaged.health()
+        ));
+    }
+    match arguments.output.as_deref().filter(|path| *path != Path::new("-")) {
+        Some(path) => {
+            let overwrite = if arguments.force {
+                Overwrite::Replace
+            } else {
+                Overwrite::Refuse { advice: "Choose another name, or replace it with --force." }
+            };
+            output::write_file(path, picture.as_bytes(), overwrite)?;
+            let file = path.display().to_string();
+            if arguments.answering.json {
+                let document =
+                    json!({"sessionId": id, "runId": run.id, "format": name(format), "file": file});
+                output::json(&document, Layout::Compact)?;
+            } else {
+                output::text(&format!("The run {} is drawn in {file}.", run.id))?;
+            }
+        }
+        None if arguments.answering.json => {
+            let document =
+                json!({"sessionId": id, "runId": run.id, "format": name(format), "graph": picture});
+            output::json(&document, Layout::Compact)?;
+        }
+        None => output::bytes(picture.as_bytes())?,
+    }
+    Ok(Answer::Yes)
+}
+
+fn by_name(path: Option<&Path>) -> GraphFormat {
+    let extension = path.and_then(Path::extension).and_then(|extension| extension.to_str());
+    match extension {
+        Some("mmd" | "mermaid" | "md") => GraphFormat::Mermaid,
+        _ => GraphFormat::Svg,
+    }
+}
+
+const fn name(format: GraphFormat) -> &'static str {
+    match format {
+        GraphFormat::Svg => "svg",
+        GraphFormat::Mermaid => "mermaid",
+    }
+}

@@ -1,0 +1,174 @@
+//! `interlock session list`.
+
+use guide::project::RunStatus;
+use guide::project::summary::{SessionSummary, session_summary};
+use guide::record::SessionId;
+use host::system::{Clock as _, SystemClock};
+use serde::Serialize;
+use storage::StoreErrorCode;
+use storage::files::SessionFiles;
+
+use super::{NO_LOG, salvage};
+use crate::arguments::SessionList;
+use crate::failure::{Answer, Failure};
+use crate::output::{self, BAD, Cell, DIM, GOOD, Layout, Table, WARNING, time};
+use crate::progress::Progress;
+use crate::service;
+use crate::settings::Settings;
+
+/// How many sessions are listed without `--all`.
+const LISTED: usize = 50;
+/// How much of a title is shown.
+const TITLE_CHARACTERS: usize = 40;
+/// How much of a branch is shown.
+const BRANCH_CHARACTERS: usize = 24;
+
+/// The list, as programs get it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List {
+    sessions: Vec<Entry>,
+    /// How many there are.
+    total: usize,
+    /// How many of them are not listed.
+    omitted: usize,
+}
+
+/// A session, as far as it can be read.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    session_id: SessionId,
+    health: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<String>,
+    kept: bool,
+    /// When its manifest was last written, in milliseconds since 1970.
+    modified_ms: u64,
+    runs: Vec<SessionSummary>,
+}
+
+pub(super) fn run(arguments: &SessionList, settings: &Settings) -> Result<Answer, Failure> {
+    let files = service::open_files_to_read(settings)?;
+    let list = list(&files, arguments.all)?;
+    if arguments.answering.json {
+        output::json(&list, Layout::Compact)?;
+    } else {
+        output::text(&words(&list, SystemClock.now_ms()))?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
+    let mut ids = Vec::new();
+    for id in files.sessions()? {
+        let modified_ms = files.manifest_stat(&id)?.map_or(0, |stat| stat.modified_ms);
+        ids.push((modified_ms, id));
+    }
+    // The files' times choose what is read; the ids make the order of equal ones stable.
+    ids.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let total = ids.len();
+    if !all {
+        ids.truncate(LISTED);
+    }
+    let mut progress = Progress::over(ids.len(), "reading sessions");
+    let mut sessions = Vec::with_capacity(ids.len());
+    for (modified_ms, id) in ids {
+        progress.step();
+        let salvaged = match salvage(files, &id) {
+            Ok(salvaged) => salvaged,
+            Err(Failure::Refused(envelope)) if envelope.code() == StoreErrorCode::SessionUnknown.as_str() => {
+                sessions.push(Entry {
+                    health: NO_LOG,
+                    damage: Some("a folder whose manifest is gone or empty".to_owned()),
+                    kept: false,
+                    modified_ms,
+                    runs: Vec::new(),
+                    session_id: id,
+                });
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        sessions.push(Entry {
+            kept: files.is_kept(&id)?,
+            health: salvaged.health_name(),
+            damage: (!salvaged.is_healthy()).then(|| salvaged.health()),
+            modified_ms,
+            runs: salvaged.state.runs().iter().map(|run| session_summary(&salvaged.state, run)).collect(),
+            session_id: id,
+        });
+    }
+    let omitted = total.saturating_sub(sessions.len());
+    Ok(List { sessions, total, omitted: if all { 0 } else { omitted } })
+}
+
+fn words(list: &List, now_ms: u64) -> String {
+    if list.sessions.is_empty() {
+        return "There are no sessions in this data directory. An agent starts one with start_workflow."
+            .to_owned();
+    }
+    let mut table = Table::new(&["id", "workflow", "title", "status", "step", "gaps", "branch", "age", ""]);
+    for session in &list.sessions {
+        let age = |ms: Option<u64>| time::age(now_ms, ms.unwrap_or(session.modified_ms));
+        let mut mark = match (session.health, session.kept) {
+            ("healthy", false) => Cell::from(""),
+            ("healthy", true) => Cell::styled("kept", DIM),
+            (health, _) => Cell::styled(health, BAD),
+        };
+        if session.runs.is_empty() {
+            let nothing = || Cell::styled("-", DIM);
+            table.row([
+                session.session_id.as_str().into(),
+                nothing(),
+                nothing(),
+                nothing(),
+                nothing(),
+                nothing(),
+                nothing(),
+                age(None).into(),
+                mark.clone(),
+            ]);
+        }
+        for run in &session.runs {
+            table.row([
+                session.session_id.as_str().into(),
+                run.workflow_id.as_str().into(),
+                output::shortened(run.title.as_deref().unwrap_or("-"), TITLE_CHARACTERS).into(),
+                status(run.status),
+                run.step_ordinal.to_string().into(),
+                gaps(run),
+                output::shortened(run.git_branch.as_deref().unwrap_or("-"), BRANCH_CHARACTERS).into(),
+                age(run.last_modified_ms).into(),
+                std::mem::replace(&mut mark, Cell::from("")),
+            ]);
+        }
+    }
+    let mut words = table.to_string();
+    for session in &list.sessions {
+        if let Some(damage) = &session.damage {
+            words.push_str(&format!("\n{BAD}{}{BAD:#} is {}\n", session.session_id, output::clean(damage)));
+        }
+    }
+    if list.omitted > 0 {
+        words.push_str(&format!("\n{} more; --all lists them.\n", list.omitted));
+    }
+    words
+}
+
+fn status(status: RunStatus) -> Cell {
+    let style = match status {
+        RunStatus::Complete => GOOD,
+        RunStatus::Blocked | RunStatus::CompleteWithGaps => WARNING,
+        RunStatus::InProgress => anstyle::Style::new(),
+    };
+    Cell::styled(status.as_str(), style)
+}
+
+fn gaps(run: &SessionSummary) -> Cell {
+    match (run.open_gaps, run.open_critical_gaps) {
+        (0, _) => Cell::styled("0", DIM),
+        (open, 0) => open.to_string().into(),
+        (open, critical) => Cell::styled(format!("{open} ({critical} critical)"), WARNING),
+    }
+}

@@ -1,0 +1,199 @@
+//! `interlock session show`.
+
+use std::fmt::Write as _;
+
+use guide::project::RunStatus;
+use guide::record::{NodeId, NodeKind};
+use host::system::{Clock as _, SystemClock};
+
+use super::replay::{Replay, RunReplay, Turn, replay};
+use super::words::wire;
+use super::{lookup, salvage};
+use crate::arguments::SessionShow;
+use crate::failure::{Answer, Failure};
+use crate::output::{self, BAD, DIM, GOOD, HEADING, Layout, WARNING, time};
+use crate::service;
+use crate::settings::Settings;
+
+/// How many lines of notes are shown, and how much of each.
+const NOTE_LINES: usize = 12;
+const NOTE_CHARACTERS: usize = 160;
+
+pub(super) fn run(arguments: &SessionShow, settings: &Settings) -> Result<Answer, Failure> {
+    let files = service::open_files_to_read(settings)?;
+    let id = lookup::session(&files, &arguments.id)?;
+    let salvaged = salvage(&files, &id)?;
+    let replay = replay(&files, &salvaged, files.is_kept(&id)?, arguments.limit);
+    if arguments.answering.json {
+        output::json(&replay, Layout::Compact)?;
+    } else {
+        output::text(&words(&replay, arguments.full, SystemClock.now_ms()))?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn words(replay: &Replay, full: bool, now_ms: u64) -> String {
+    let mut words = String::new();
+    let active = replay.last_modified_ms.map(|ms| format!(", last active {} ago", time::age(now_ms, ms)));
+    let kept = if replay.kept { ", kept" } else { "" };
+    let _ = writeln!(
+        words,
+        "{HEADING}{}{HEADING:#}  {} events{}{kept}",
+        replay.session_id,
+        replay.events,
+        active.unwrap_or_default()
+    );
+    if let Some(parent) = &replay.parent_session_id {
+        let _ = writeln!(words, "delegated from {parent}");
+    }
+    if let Some(damage) = &replay.damage {
+        let _ = writeln!(words, "{BAD}{}{BAD:#}: it is {}", replay.health, output::clean(damage));
+        let _ = writeln!(
+            words,
+            "What follows is the part that could be validated. It can be looked at, and not gone on with."
+        );
+    }
+    for run in &replay.runs {
+        run_words(run, full, &mut words);
+    }
+    words
+}
+
+fn run_words(run: &RunReplay, full: bool, words: &mut String) {
+    let name = run.workflow_name.as_deref().unwrap_or(&run.workflow_id);
+    let style = match run.status {
+        RunStatus::Complete => GOOD,
+        RunStatus::Blocked | RunStatus::CompleteWithGaps => WARNING,
+        RunStatus::InProgress => HEADING,
+    };
+    let _ = writeln!(
+        words,
+        "\n{HEADING}{}{HEADING:#}  ({} {})",
+        output::clean(name),
+        run.workflow_id,
+        run.run_id
+    );
+    if let Some(title) = &run.title {
+        let _ = writeln!(words, "{DIM}goal{DIM:#}    {}", output::clean(title));
+    }
+    let _ = writeln!(words, "{DIM}status{DIM:#}  {style}{}{style:#}", run.status.as_str());
+    if run.open_gaps > 0 {
+        let _ = writeln!(
+            words,
+            "{DIM}gaps{DIM:#}    {} open, {} critical",
+            run.open_gaps, run.open_critical_gaps
+        );
+    }
+    if let Some(preferences) = &run.preferences {
+        let _ = writeln!(
+            words,
+            "{DIM}mode{DIM:#}    {}, {}",
+            wire(&preferences.autonomy),
+            wire(&preferences.risk_policy)
+        );
+    }
+    if run.omitted_turns > 0 {
+        let _ = writeln!(
+            words,
+            "\n{DIM}{} earlier turns are not shown; --limit shows more.{DIM:#}",
+            run.omitted_turns
+        );
+    }
+    for turn in &run.turns {
+        turn_words(turn, full, words);
+    }
+}
+
+fn turn_words(turn: &Turn, full: bool, words: &mut String) {
+    let step = match (&turn.step_title, &turn.step_id) {
+        _ if turn.is_complete => "complete".to_owned(),
+        (Some(title), Some(id)) => format!("{} {DIM}({id}){DIM:#}", output::clean(title)),
+        _ if !turn.is_readable => "a state that cannot be read".to_owned(),
+        _ => "no step pending".to_owned(),
+    };
+    let (style, kind) = match turn.kind {
+        NodeKind::Step => (HEADING, ""),
+        NodeKind::Checkpoint => (DIM, "checkpoint at "),
+        NodeKind::BlockedAttempt => (WARNING, "blocked at "),
+    };
+    let loops = if turn.loops.is_empty() { String::new() } else { format!(" [{}]", turn.loops.join(", ")) };
+    let fork = if turn.is_fork {
+        format!("  {WARNING}fork of {}{WARNING:#}", short(turn.parent_node_id.as_ref().map(NodeId::as_str)))
+    } else {
+        String::new()
+    };
+    let tip = if turn.is_tip { format!("  {GOOD}<- goes on here{GOOD:#}") } else { String::new() };
+    let _ = writeln!(
+        words,
+        "\n{DIM}{}{DIM:#} {style}{}. {kind}{style:#}{step}{loops}  {DIM}{}{DIM:#}{fork}{tip}",
+        time::clock(turn.created_ms),
+        turn.step_ordinal,
+        short(Some(turn.node_id.as_str())),
+    );
+    if turn.notes.is_some() || !turn.artifacts.is_empty() {
+        let step = turn.answered_step_title.as_deref().unwrap_or("the step before");
+        let _ = writeln!(words, "    {DIM}handed in for {}:{DIM:#}", output::clean(step));
+    }
+    if let Some(notes) = &turn.notes {
+        let shown = if full { usize::MAX } else { NOTE_LINES };
+        for line in notes.lines().take(shown) {
+            let line = if full {
+                output::clean(line).into_owned()
+            } else {
+                output::shortened(line, NOTE_CHARACTERS)
+            };
+            let _ = writeln!(words, "    {line}");
+        }
+        let left = notes.lines().count().saturating_sub(shown);
+        if left > 0 {
+            let _ = writeln!(words, "    {DIM}({left} more lines; --full shows them){DIM:#}");
+        }
+    }
+    for artifact in &turn.artifacts {
+        let kind = artifact.kind.as_deref().unwrap_or("of no kind");
+        let _ = writeln!(
+            words,
+            "    {DIM}artifact{DIM:#} {} {DIM}({} bytes){DIM:#}",
+            output::clean(kind),
+            artifact.bytes
+        );
+    }
+    for assessment in &turn.assessments {
+        let _ = writeln!(words, "    {DIM}assessed{DIM:#} {}", output::clean(assessment));
+    }
+    for blocker in &turn.blockers {
+        let _ = writeln!(
+            words,
+            "    {WARNING}{}{WARNING:#} {}",
+            wire(&blocker.code),
+            output::clean(&blocker.message)
+        );
+        if let Some(fix) = &blocker.suggested_fix {
+            let _ = writeln!(words, "      {DIM}fix:{DIM:#} {}", output::shortened(fix, NOTE_CHARACTERS));
+        }
+    }
+    for gap in &turn.gaps {
+        let state = if gap.is_open { "gap" } else { "gap, closed" };
+        let _ = writeln!(
+            words,
+            "    {WARNING}{state}{WARNING:#} ({}) {}",
+            wire(&gap.severity),
+            output::clean(&gap.summary)
+        );
+    }
+    for divergence in &turn.divergences {
+        let _ = writeln!(
+            words,
+            "    {DIM}left the path ({}):{DIM:#} {}",
+            wire(&divergence.reason),
+            output::clean(&divergence.summary)
+        );
+    }
+}
+
+/// The end of an id, which tells nodes of one session apart.
+fn short(id: Option<&str>) -> &str {
+    let id = id.unwrap_or_default();
+    // Ids are ASCII, so any byte is a boundary.
+    id.get(id.len().saturating_sub(6)..).unwrap_or(id)
+}

@@ -1,0 +1,134 @@
+//! `interlock workflow list`.
+
+use std::fmt::Write as _;
+
+use guide::record::WorkflowHash;
+use guide::workflow::ids::IdStatus;
+use host::catalogue::{Entry, Listing};
+
+use super::{problem_words, wire};
+use crate::arguments::WorkflowList;
+use crate::failure::{Answer, Failure};
+use crate::output::{self, Cell, DIM, HEADING, Layout, Table, WARNING};
+use crate::progress::Waiting;
+use crate::settings::Settings;
+
+/// How much of a hash tells workflows apart.
+const SHORT_HASH: usize = 12;
+/// How much of a name is shown.
+const NAME_CHARACTERS: usize = 44;
+
+pub(super) fn run(arguments: &WorkflowList, settings: Settings) -> Result<Answer, Failure> {
+    let (catalogue, workspace) = super::catalogue(&arguments.sources, settings);
+    let waiting = Waiting::on("reading the sources");
+    let mut listing = catalogue.list(workspace.as_deref());
+    drop(waiting);
+    if !arguments.tag.is_empty() {
+        listing.entries.retain(|entry| entry.tags.iter().any(|tag| arguments.tag.contains(tag)));
+    }
+    for entry in listing.entries.iter_mut().filter(|entry| entry.hash.is_none()) {
+        entry.hash = catalogue.bundled_hash(&entry.workflow_id);
+    }
+    if arguments.answering.json {
+        output::json(&listing, Layout::Compact)?;
+    } else {
+        output::text(&words(&listing))?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn words(listing: &Listing) -> String {
+    if listing.entries.is_empty() && listing.problems.is_empty() {
+        return "No workflow matches. `interlock workflow list` without --tag lists all.".to_owned();
+    }
+    let mut table = Table::new(&["id", "name", "version", "source", "hash"]);
+    for entry in &listing.entries {
+        table.row([
+            entry.workflow_id.as_str().into(),
+            output::shortened(&entry.name, NAME_CHARACTERS).into(),
+            entry.version.as_str().into(),
+            wire(&entry.source_kind).into(),
+            Cell::styled(entry.hash.map(short).unwrap_or_default(), DIM),
+        ]);
+    }
+    let mut words = table.to_string();
+    winners(&listing.entries, &mut words);
+    sources(listing, &mut words);
+    problems(listing, &mut words);
+    words
+}
+
+/// Which file won, wherever there was more than one, and which ids want another name.
+fn winners(entries: &[Entry], words: &mut String) {
+    let contested: Vec<_> = entries.iter().filter(|entry| !entry.shadowed.is_empty()).collect();
+    if !contested.is_empty() {
+        let _ = writeln!(words, "\n{HEADING}Which file won{HEADING:#}");
+    }
+    for entry in contested {
+        let _ = writeln!(
+            words,
+            "  {} is the one of {}: {}",
+            output::clean(&entry.workflow_id),
+            output::clean(&entry.source),
+            output::clean(&entry.source_ref)
+        );
+        for loser in &entry.shadowed {
+            let _ = writeln!(
+                words,
+                "    {DIM}not taken:{DIM:#} {} ({})",
+                output::clean(&loser.path),
+                output::clean(&loser.reason)
+            );
+        }
+    }
+    for entry in entries.iter().filter(|entry| entry.id_status == IdStatus::Legacy) {
+        let suggestion =
+            entry.suggested_id.as_deref().map(|id| format!(": rename it to {id}")).unwrap_or_default();
+        let _ = writeln!(
+            words,
+            "\n{WARNING}warning{WARNING:#} the id {} has no namespace{suggestion}",
+            entry.workflow_id
+        );
+    }
+}
+
+fn sources(listing: &Listing, words: &mut String) {
+    let folders: Vec<_> = listing.sources.iter().filter(|source| source.key != "built_in").collect();
+    if !folders.is_empty() {
+        let _ = writeln!(words, "\n{HEADING}Sources, a later one wins{HEADING:#}");
+    }
+    for source in folders {
+        let stale = if source.stale { ", cannot be read" } else { "" };
+        let _ = writeln!(
+            words,
+            "  {} {}: {} of {} taken{stale}",
+            source.category.as_str(),
+            output::clean(&source.display_name),
+            source.effective_workflow_count,
+            source.total_workflow_count
+        );
+    }
+    for trouble in &listing.unreadable {
+        let _ = writeln!(words, "  {WARNING}warning{WARNING:#} {}", output::clean(trouble));
+    }
+}
+
+fn problems(listing: &Listing, words: &mut String) {
+    if !listing.problems.is_empty() {
+        let _ = writeln!(words, "\n{HEADING}Left out{HEADING:#}");
+    }
+    for left_out in &listing.problems {
+        for problem in &left_out.problems {
+            let problem = if problem.file.is_some() {
+                problem.clone()
+            } else {
+                problem.clone().in_file(&left_out.path)
+            };
+            words.push_str(&problem_words(&problem));
+        }
+    }
+}
+
+fn short(hash: WorkflowHash) -> String {
+    hash.to_hex().chars().take(SHORT_HASH).collect()
+}

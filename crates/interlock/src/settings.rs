@@ -1,0 +1,205 @@
+//! Where everything is: flag over environment over file over default.
+//!
+//! Each value remembers where it came from, and `interlock doctor` says so. The file is `config.toml` in the
+//! data directory, or the one that `--config` names:
+//!
+//! ```toml
+//! data_dir = "/srv/interlock"            # only in a file that --config names
+//!
+//! [guide]
+//! workflow_dirs = ["/srv/workflows"]     # further folders of workflow files; a later one wins
+//! workspace_roots = ["/home/me/code"]    # where workspaces may be; without, anywhere
+//! ```
+//!
+//! A key that nothing reads is refused with the nearest name that something does: a setting that is silently
+//! ignored is worse than none.
+
+mod file;
+mod places;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+
+use crate::arguments::Globals;
+use crate::failure::Failure;
+
+use file::FileSettings;
+
+/// The environment variable of the data directory.
+pub(crate) const HOME_VARIABLE: &str = "INTERLOCK_HOME";
+/// The name of the settings file in the data directory.
+const FILE_NAME: &str = "config.toml";
+
+/// The settings that are in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Where sessions, keys and everything else are kept.
+    pub(crate) data_dir: Setting<PathBuf>,
+    /// The settings file. The default one need not exist.
+    pub(crate) config: Setting<PathBuf>,
+    /// Further folders of workflow files.
+    pub(crate) workflow_dirs: Setting<Vec<PathBuf>>,
+    /// Where workspaces may be; anywhere, if there are none.
+    pub(crate) workspace_roots: Setting<Vec<PathBuf>>,
+    /// The user's own workflows.
+    pub(crate) user_workflows: Option<PathBuf>,
+}
+
+/// A value, and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The command line.
+    Flag(&'static str),
+    /// The environment.
+    Environment(&'static str),
+    /// The settings file.
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// The line of the key.
+        line: usize,
+    },
+    /// Nobody said anything.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) => write!(formatter, "flag {name}"),
+            Self::Environment(name) => write!(formatter, "environment {name}"),
+            Self::File { path, line } => write!(formatter, "{} line {line}", path.display()),
+            Self::Default => formatter.write_str("default"),
+        }
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Reads a variable of the environment; an empty one is none.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+impl Settings {
+    /// The settings of this process.
+    ///
+    /// # Errors
+    /// A settings file that cannot be read or says something that nothing understands, and no home to
+    /// derive the data directory from.
+    pub(crate) fn load(globals: &Globals) -> Result<Self, Failure> {
+        let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self::from_parts(globals, &environment)
+    }
+
+    fn from_parts(globals: &Globals, environment: Environment<'_>) -> Result<Self, Failure> {
+        let given = globals.config.as_deref().map(places::absolute);
+        let file = given.as_deref().map(FileSettings::read).transpose()?;
+        let named = globals
+            .data_dir
+            .as_deref()
+            .map(|path| Setting { value: places::absolute(path), origin: Origin::Flag("--data-dir") })
+            .or_else(|| {
+                let value = environment(HOME_VARIABLE)?;
+                let origin = Origin::Environment(HOME_VARIABLE);
+                Some(Setting { value: places::absolute(Path::new(&value)), origin })
+            })
+            .or_else(|| file.as_ref()?.data_dir.clone());
+        let data_dir = match named {
+            Some(data_dir) => data_dir,
+            None => Setting { value: places::data_dir(environment)?, origin: Origin::Default },
+        };
+        let (config, file) = match (given, file) {
+            (Some(path), Some(file)) => (Setting { value: path, origin: Origin::Flag("--config") }, file),
+            _ => {
+                let path = data_dir.value.join(FILE_NAME);
+                let file = FileSettings::read_inside(&path)?;
+                (Setting { value: path, origin: Origin::Default }, file)
+            }
+        };
+        let none = || Setting { value: Vec::new(), origin: Origin::Default };
+        Ok(Self {
+            data_dir,
+            config,
+            workflow_dirs: file.workflow_dirs.unwrap_or_else(none),
+            workspace_roots: file.workspace_roots.unwrap_or_else(none),
+            user_workflows: places::user_workflows(environment),
+        })
+    }
+
+    /// The same settings with further folders of workflow files, which win over the configured ones.
+    #[must_use]
+    pub(crate) fn with_workflow_dirs(mut self, dirs: &[PathBuf]) -> Self {
+        if !dirs.is_empty() {
+            self.workflow_dirs.value.extend(dirs.iter().map(|dir| places::absolute(dir)));
+            self.workflow_dirs.origin = Origin::Flag("--workflows");
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(globals: &Globals, environment: &[(&str, &str)]) -> Settings {
+        let lookup = |name: &str| {
+            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        };
+        Settings::from_parts(globals, &lookup).unwrap()
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("settings.toml");
+        std::fs::write(&file, "data_dir = \"here\"\n[guide]\nworkflow_dirs = [\"flows\"]\n").unwrap();
+        let flag = Globals { data_dir: Some("/flag".into()), config: Some(file.clone()) };
+        let no_flag = Globals { data_dir: None, config: Some(file.clone()) };
+        let home = [("HOME", "/home/me")];
+        let variable = [("HOME", "/home/me"), (HOME_VARIABLE, "/variable")];
+        let from_file = Origin::File { path: file.clone(), line: 1 };
+        let cases = [
+            ("flag", settings(&flag, &variable), PathBuf::from("/flag"), Origin::Flag("--data-dir")),
+            (
+                "environment",
+                settings(&no_flag, &variable),
+                "/variable".into(),
+                Origin::Environment(HOME_VARIABLE),
+            ),
+            ("file", settings(&no_flag, &home), folder.path().join("here"), from_file),
+        ];
+        for (name, settings, value, origin) in cases {
+            assert_eq!(settings.data_dir, Setting { value, origin }, "{name}");
+            assert_eq!(settings.workflow_dirs.value, [folder.path().join("flows")], "{name}");
+            let origin = Origin::File { path: file.clone(), line: 3 };
+            assert_eq!(settings.workflow_dirs.origin, origin, "{name}");
+        }
+        let default = settings(&Globals::default(), &[("HOME", "/nobody/there")]);
+        assert_eq!(default.data_dir.origin, Origin::Default);
+        assert!(default.data_dir.value.ends_with("interlock"), "{:?}", default.data_dir);
+        assert_eq!(default.config.value, default.data_dir.value.join("config.toml"));
+    }
+
+    #[test]
+    fn without_a_home_nothing_is_guessed() {
+        let refused = Settings::from_parts(&Globals::default(), &|_| None).unwrap_err();
+        assert!(refused.to_string().contains("DATA_DIR_UNKNOWN"), "{refused}");
+        assert!(
+            Settings::from_parts(&Globals { data_dir: Some("/x/y/z".into()), config: None }, &|_| None)
+                .is_ok()
+        );
+    }
+}

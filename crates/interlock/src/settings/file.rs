@@ -1,0 +1,267 @@
+//! The settings file: TOML, read strictly.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use canon::error::Envelope;
+use canon::nearest::nearest;
+use toml_edit::{Document, Item, Table, Value};
+
+use super::{Origin, Setting};
+use crate::failure::{CommandErrorCode, Failure};
+
+/// The longest settings file.
+const FILE_BYTES: usize = 256 * 1024;
+
+/// Every key there is, as it would be written with dots.
+const KEYS: [&str; 3] = ["data_dir", "guide.workflow_dirs", "guide.workspace_roots"];
+
+/// What a settings file says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FileSettings {
+    pub(super) data_dir: Option<Setting<PathBuf>>,
+    pub(super) workflow_dirs: Option<Setting<Vec<PathBuf>>>,
+    pub(super) workspace_roots: Option<Setting<Vec<PathBuf>>>,
+}
+
+impl FileSettings {
+    /// Reads a file that has to be there.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let text = read(path).map_err(|cause| unreadable(path, &cause))?;
+        Reader { path, text: &text }.settings()
+    }
+
+    /// Reads the file of a data directory, which need not be there and cannot say where the directory is.
+    pub(super) fn read_inside(path: &Path) -> Result<Self, Failure> {
+        let text = match read(path) {
+            Ok(text) => text,
+            Err(cause) if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Self::default());
+            }
+            Err(cause) => return Err(unreadable(path, &cause)),
+        };
+        let reader = Reader { path, text: &text };
+        let settings = reader.settings()?;
+        match settings.data_dir {
+            None => Ok(settings),
+            Some(_) => Err(reader
+                .invalid(
+                    CommandErrorCode::ConfigInvalid,
+                    text.find("data_dir").map(|start| start..start),
+                    "`data_dir` stands in a file that lies in the data directory already",
+                )
+                .suggest("Remove it, and use INTERLOCK_HOME, --data-dir, or a file given with --config.")
+                .into()),
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    file.take(FILE_BYTES as u64 + 1).read_to_string(&mut text)?;
+    if text.len() > FILE_BYTES {
+        let message = format!("it has more than {FILE_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(text)
+}
+
+fn unreadable(path: &Path, cause: &io::Error) -> Failure {
+    Envelope::new(
+        CommandErrorCode::ConfigUnreadable,
+        format!("The settings in {} cannot be read: {cause}.", path.display()),
+    )
+    .suggest("Check the path and that you may read it, or leave --config out.")
+    .detail("file", path.display().to_string())
+    .into()
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn settings(&self) -> Result<FileSettings, Failure> {
+        let document = Document::parse(self.text).map_err(|error| {
+            self.invalid(CommandErrorCode::ConfigInvalid, error.span(), error.message().trim())
+                .suggest("Correct the TOML there.")
+        })?;
+        let mut settings = FileSettings::default();
+        self.table("", document.as_table(), &mut settings)?;
+        Ok(settings)
+    }
+
+    fn table(&self, prefix: &str, table: &Table, settings: &mut FileSettings) -> Result<(), Failure> {
+        for (name, item) in table {
+            let span = table.key(name).and_then(toml_edit::Key::span).or_else(|| item.span());
+            let key = format!("{prefix}{name}");
+            match key.as_str() {
+                "data_dir" => {
+                    let value =
+                        self.below(item.as_str().ok_or_else(|| self.wrong(&key, item, "a path in quotes"))?);
+                    settings.data_dir = Some(Setting { value, origin: self.origin(span) });
+                }
+                "guide" => {
+                    let inner = item.as_table_like().ok_or_else(|| self.wrong(&key, item, "a table"))?;
+                    match item.as_table() {
+                        Some(inner) => self.table("guide.", inner, settings)?,
+                        // `guide = { … }`, which has no table of its own.
+                        None => {
+                            let inner: Table =
+                                inner.iter().map(|(name, item)| (name.to_owned(), item.clone())).collect();
+                            self.table("guide.", &inner, settings)?;
+                        }
+                    }
+                }
+                "guide.workflow_dirs" => {
+                    settings.workflow_dirs =
+                        Some(Setting { value: self.paths(&key, item)?, origin: self.origin(span) });
+                }
+                "guide.workspace_roots" => {
+                    settings.workspace_roots =
+                        Some(Setting { value: self.paths(&key, item)?, origin: self.origin(span) });
+                }
+                _ => return Err(self.unknown(&key, span)),
+            }
+        }
+        Ok(())
+    }
+
+    fn paths(&self, key: &str, item: &Item) -> Result<Vec<PathBuf>, Failure> {
+        let wrong = || self.wrong(key, item, "a list of paths in quotes");
+        let list = item.as_array().ok_or_else(wrong)?;
+        let path = |value: &Value| value.as_str().map(|text| self.below(text)).ok_or_else(wrong);
+        list.iter().map(path).collect()
+    }
+
+    /// A path, from where the file is.
+    fn below(&self, text: &str) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("/")).join(text)
+    }
+
+    fn origin(&self, span: Option<Range<usize>>) -> Origin {
+        let line = span.map_or(1, |span| self.position(span.start).0);
+        Origin::File { path: self.path.to_owned(), line }
+    }
+
+    fn wrong(&self, key: &str, item: &Item, wanted: &str) -> Failure {
+        let message = format!("`{key}` is {} and should be {wanted}", item.type_name());
+        self.invalid(CommandErrorCode::ConfigInvalid, item.span(), &message)
+            .suggest(format!("Write {wanted}."))
+            .detail("key", key)
+            .into()
+    }
+
+    fn unknown(&self, key: &str, span: Option<Range<usize>>) -> Failure {
+        let tables = ["guide"];
+        let near = nearest(key, KEYS.iter().chain(&tables), 1).first().map(|near| (**near).to_owned());
+        // The last part may be right in another place.
+        let last = key.rsplit('.').next().unwrap_or(key);
+        let near = near.or_else(|| {
+            let lasts = KEYS.iter().map(|key| key.rsplit('.').next().unwrap_or(key));
+            let found = nearest(last, lasts, 1).first().map(|near| (*near).to_owned())?;
+            KEYS.iter().find(|key| key.ends_with(found.as_str())).map(|key| (*key).to_owned())
+        });
+        let suggestion = match &near {
+            Some(near) => format!("Did you mean `{near}`? Settings that nothing reads are refused."),
+            None => format!("Remove it; the settings are {}.", KEYS.map(|key| format!("`{key}`")).join(", ")),
+        };
+        let shown: String = key.chars().take(80).collect();
+        let envelope = self
+            .invalid(CommandErrorCode::ConfigUnknownKey, span, &format!("there is no setting `{shown}`"))
+            .suggest(suggestion)
+            .detail("key", shown);
+        match near {
+            Some(near) => envelope.detail("nearest", near).into(),
+            None => envelope.into(),
+        }
+    }
+
+    fn invalid(&self, code: CommandErrorCode, span: Option<Range<usize>>, message: &str) -> Envelope {
+        let file = self.path.display().to_string();
+        let (line, column) = self.position(span.map_or(0, |span| span.start));
+        Envelope::new(code, format!("In {file}, line {line}, column {column}: {message}."))
+            .detail("file", file)
+            .detail("line", line)
+            .detail("column", column)
+    }
+
+    /// Line and column of a byte, from 1.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        (line, column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let reader = Reader { path: Path::new("/etc/interlock.toml"), text };
+        reader.settings().map(|settings| format!("{settings:?}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_a_settings_file_may_not_say() {
+        let cases = [
+            (
+                "a slip",
+                "[guide]\nworkfow_dirs = []",
+                "CONFIG_UNKNOWN_KEY",
+                "line 2, column 1",
+                "`guide.workflow_dirs`",
+            ),
+            (
+                "in the wrong place",
+                "workspace_roots = []",
+                "CONFIG_UNKNOWN_KEY",
+                "line 1",
+                "`guide.workspace_roots`",
+            ),
+            (
+                "inline",
+                "guide = { workspace_root = [] }",
+                "CONFIG_UNKNOWN_KEY",
+                "line 1",
+                "`guide.workspace_roots`",
+            ),
+            ("a table", "\n[gide]\n", "CONFIG_UNKNOWN_KEY", "line 2", "`guide`"),
+            ("a stranger", "colour = 1", "CONFIG_UNKNOWN_KEY", "line 1", "the settings are"),
+            (
+                "no list",
+                "[guide]\nworkflow_dirs = \"x\"",
+                "CONFIG_INVALID",
+                "line 2, column 17",
+                "a list of paths",
+            ),
+            ("numbers", "[guide]\nworkspace_roots = [1]", "CONFIG_INVALID", "line 2", "a list of paths"),
+            ("a number", "data_dir = 7", "CONFIG_INVALID", "line 1, column 12", "a path in quotes"),
+            ("no table", "guide = 1", "CONFIG_INVALID", "line 1", "a table"),
+            ("no TOML", "data_dir = ", "CONFIG_INVALID", "line 1", "Correct the TOML"),
+            ("twice", "data_dir = \"a\"\ndata_dir = \"b\"", "CONFIG_INVALID", "line 2", "Correct the TOML"),
+        ];
+        for (name, text, code, position, help) in cases {
+            let words = refused(text);
+            for expected in [code, position, help] {
+                assert!(words.contains(expected), "{name}: {expected} in {words}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_start_from_the_file() {
+        let reader = Reader {
+            path: Path::new("/etc/interlock.toml"),
+            text: "guide.workflow_dirs = [\"flows\", \"/srv/flows\"]",
+        };
+        let dirs = reader.settings().unwrap().workflow_dirs.unwrap();
+        assert_eq!(dirs.value, [Path::new("/etc/flows"), Path::new("/srv/flows")]);
+    }
+}
