@@ -9,6 +9,9 @@
 //! * `output`: writing results, tolerant of readers that stop listening.
 //! * `progress`: what is shown while something takes long.
 
+#[cfg(windows)]
+compile_error!("Interlock runs on Linux, and builds on macOS; Windows is not supported: use WSL.");
+
 mod arguments;
 mod commands;
 mod failure;
