@@ -39,6 +39,7 @@ mod decode;
 mod error;
 mod import;
 mod integrity;
+mod schema;
 
 use std::collections::BTreeMap;
 

@@ -106,8 +106,14 @@ impl Writer<'_> {
                 sections.push(resolve(&fragment.text, self.context));
             }
         }
-        if let Occasion::Return(recovery) = occasion {
-            sections.extend(recovery.section());
+        match occasion {
+            Occasion::Start => {
+                let loops: Vec<&str> =
+                    self.pending.loop_path.iter().map(|entry| entry.loop_id.as_str()).collect();
+                sections.extend(recovery::definitions(&cited_functions(workflow, self.step, &loops)));
+            }
+            Occasion::Advance => {}
+            Occasion::Return(recovery) => sections.extend(recovery.section()),
         }
         sections.join("\n\n")
     }

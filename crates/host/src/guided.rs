@@ -19,10 +19,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use guide::record::WorkflowHash;
+use guide::state::Run;
 use guide::token::Keyring;
-use guide::workflow::compiled::CompiledWorkflow;
-use storage::files::SessionFiles;
-use storage::index::Index;
+use guide::workflow::compiled::{COMPILED_VERSION, CompiledWorkflow};
+use storage::files::{Loaded, SessionFiles};
+use storage::index::{Index, Projection};
 
 pub use portability::ImportOutcome;
 pub use refusal::{GuidedErrorCode, Refusal};
@@ -102,14 +103,54 @@ impl Guided {
             return Ok(Arc::clone(workflow));
         }
         let bytes = self.files.workflow(hash)?;
-        let workflow: CompiledWorkflow =
-            serde_json::from_slice(&bytes).map_err(|cause| refusal::unreadable_workflow(hash, &cause))?;
-        let workflow = Arc::new(workflow);
+        let workflow = Arc::new(decode(hash, &bytes)?);
         if cached.len() >= CACHED_WORKFLOWS {
             // Which one goes decides only how soon it is read again.
             cached.clear();
         }
         cached.insert(hash, Arc::clone(&workflow));
         Ok(workflow)
+    }
+
+    /// The name of a run's workflow. One that cannot be read has none: it is only looked for by it.
+    fn workflow_name(&self, run: &Run) -> Option<String> {
+        self.pinned(run.workflow_hash).ok().map(|workflow| workflow.name.clone())
+    }
+
+    /// What the index keeps of a session that it does not know.
+    fn project(&self, loaded: &Loaded) -> Option<Projection> {
+        sessions::project(loaded, |run| self.workflow_name(run))
+    }
+}
+
+/// Reads a pinned workflow. The version comes first: a newer one has members that nobody here knows.
+fn decode(hash: WorkflowHash, bytes: &[u8]) -> Result<CompiledWorkflow, Refusal> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        schema_version: u64,
+    }
+    let unreadable = |cause| refusal::unreadable_workflow(hash, &cause);
+    let Version { schema_version } = serde_json::from_slice(bytes).map_err(unreadable)?;
+    if schema_version > u64::from(COMPILED_VERSION) {
+        return Err(refusal::newer_workflow(hash, schema_version));
+    }
+    serde_json::from_slice(bytes).map_err(unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_workflow_of_a_newer_version_is_told_as_such() {
+        for (bytes, code) in [
+            (&br#"{"schemaVersion":2,"future":true}"#[..], "STORE_NEWER_VERSION"),
+            (br#"{"schemaVersion":1,"future":true}"#, "INTERNAL_ERROR"),
+            (b"{}", "INTERNAL_ERROR"),
+        ] {
+            let refusal = decode(WorkflowHash::of_bytes(bytes), bytes).unwrap_err();
+            assert_eq!(refusal.envelope().code(), code);
+        }
     }
 }

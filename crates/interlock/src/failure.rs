@@ -167,7 +167,7 @@ impl Failure {
 
 /// 2 for what is wrong with the call, its input or the machine; 1 for every other refusal, which is an answer.
 fn exit_code(code: &str) -> u8 {
-    const CALL_OR_MACHINE: [&str; 12] = [
+    const CALL_OR_MACHINE: [&str; 13] = [
         "INPUT_UNREADABLE",
         "OUTPUT_UNWRITABLE",
         "CONFIG_INVALID",
@@ -179,6 +179,7 @@ fn exit_code(code: &str) -> u8 {
         "STORE_FULL",
         "STORE_READ_ONLY",
         "STORE_DAMAGED",
+        "KEYRING_INVALID",
         "STORE_TOO_LARGE",
     ];
     if CALL_OR_MACHINE.contains(&code) || code.starts_with("JSON_") { 2 } else { 1 }
@@ -232,6 +233,8 @@ mod tests {
             ("NOT_FOUND", 1),
             ("STORE_READ_ONLY", 2),
             ("STORE_FULL", 2),
+            ("KEYRING_UNSUPPORTED_VERSION", 1),
+            ("KEYRING_INVALID", 2),
             ("CONFIG_UNKNOWN_KEY", 2),
             ("JSON_SYNTAX", 2),
         ] {

@@ -5,6 +5,7 @@ use std::io;
 use canon::digest::Digest;
 use canon::error::{Envelope, Retry};
 use guide::record::{EventIndex, SessionId};
+use guide::token::{KeyringError, KeyringErrorCode};
 
 use crate::files::SessionHealth;
 
@@ -146,6 +147,9 @@ pub enum StoreError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The keys cannot be used. The envelope has a code of their own.
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
     /// An object is not there.
     #[error("there is no {} {digest}", kind.as_str())]
     ObjectMissing {
@@ -186,7 +190,7 @@ impl StoreError {
         move |cause| Self::Disk { doing, path: path.to_string(), cause }
     }
 
-    /// The code that programs branch on.
+    /// The code of the store. Of the keys it tells only the sort; callers see the code in the [envelope](Self::envelope).
     pub fn code(&self) -> StoreErrorCode {
         match self {
             Self::Locked { .. } => StoreErrorCode::SessionLocked,
@@ -205,6 +209,10 @@ impl StoreError {
             },
             Self::NewerVersion { .. } => StoreErrorCode::StoreNewerVersion,
             Self::Damaged { .. } => StoreErrorCode::StoreDamaged,
+            Self::Keyring(error) => match error.code() {
+                KeyringErrorCode::Invalid => StoreErrorCode::StoreDamaged,
+                KeyringErrorCode::UnsupportedVersion => StoreErrorCode::StoreNewerVersion,
+            },
             Self::ObjectMissing { .. } => StoreErrorCode::StoreObjectMissing,
             Self::ObjectDamaged { .. } => StoreErrorCode::StoreObjectDamaged,
             Self::TooLarge { .. } => StoreErrorCode::StoreTooLarge,
@@ -232,6 +240,9 @@ impl StoreError {
 
     /// The error as a caller is told it: what happened, what to do, and that nothing was lost.
     pub fn envelope(&self) -> Envelope {
+        if let Self::Keyring(error) = self {
+            return error.envelope().retry(self.retry()).detail("file", "keys/keyring.json");
+        }
         let mut message = self.to_string();
         if let Self::Disk { cause, .. } = self {
             message = format!("{message}: {cause}");
@@ -257,7 +268,7 @@ impl StoreError {
                 .detail("sessionId", session.as_str())
                 .detail("nextEventIndex", tip.0)
                 .detail("plannedEventIndex", planned.0),
-            Self::Busy { .. } => envelope,
+            Self::Busy { .. } | Self::Keyring(_) => envelope,
             Self::Disk { path, .. } | Self::Damaged { path, .. } => envelope.detail("file", path.as_str()),
             Self::NewerVersion { found, known } => envelope.detail("found", *found).detail("known", *known),
             Self::ObjectMissing { kind, digest } | Self::ObjectDamaged { kind, digest, .. } => {

@@ -14,11 +14,10 @@ use crate::record::budgets::{
     BLOCKED_ATTEMPTS, INLINE_ARTIFACT_BYTES, NOTES_BYTES, SUMMARY_BYTES, TRACE_BYTES, TRACE_ENTRIES,
 };
 use crate::record::{
-    AdvanceIntent, AdvanceOutcome, ArtifactRef, AttemptId, Autonomy, Block, Blocked, BlockerReport,
-    ContextSource, EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, EvidenceRef,
-    ExecutionSnapshot, GapDetail, GapReason, GapResolution, GapSeverity, NodeId, NodeKind, OutputChannel,
-    OutputPayload, Pending, PreferenceChange, PreferenceSource, Preferences, RunId, Scope, TraceEntry,
-    TraceId, TraceKind,
+    AdvanceIntent, AdvanceOutcome, ArtifactRef, AttemptId, Autonomy, Block, Blocked, ContextSource,
+    EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, EvidenceRef, ExecutionSnapshot,
+    GapDetail, GapReason, GapResolution, GapSeverity, NodeId, NodeKind, OutputChannel, OutputPayload,
+    Pending, PreferenceChange, PreferenceSource, Preferences, RunId, Scope, TraceEntry, TraceId, TraceKind,
 };
 use crate::state::{Node, Run, SessionState};
 use crate::workflow::compiled::CompiledWorkflow;
@@ -118,7 +117,7 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
         }
     };
     let mut gaps: Vec<(GapSeverity, Reason)> = Vec::new();
-    gaps.extend(reasons.into_iter().map(|reason| (GapSeverity::Critical, reason.clone())));
+    gaps.extend(reasons::disclosed(&reasons).into_iter().map(|reason| (GapSeverity::Critical, reason)));
     gaps.extend(tolerated.into_iter().map(|reason| (GapSeverity::Warning, reason.clone())));
     gaps.extend(
         next.passed_over
@@ -167,8 +166,7 @@ impl Attempt<'_> {
         let first = reasons.first().ok_or(inconsistent("a block without a reason"))?;
         let (completed, loop_stack) = snapshot.progress().ok_or(inconsistent("nothing is pending"))?;
         let pending = snapshot.pending().cloned().ok_or(inconsistent("nothing is pending"))?;
-        let blockers = BlockerReport::new(reasons.iter().map(|reason| reason.blocker.clone()).collect())
-            .map_err(|_| inconsistent("a blocker is over its budget"))?;
+        let blockers = reasons::report(reasons).map_err(|_| inconsistent("a blocker is over its budget"))?;
         let to = self.next_node();
         let validation_ref = evidence.validation.as_ref().map(|_| derive::validation_id(self.attempt_id, 0));
         let blocked = if reasons::is_retryable(&first.reason) {

@@ -100,7 +100,6 @@ pub(super) fn judge(
         let reason = BlockReason::MissingNotes { step_id: step.step_id.clone() };
         evidence.reasons.push(Reason::of(reason, &step.step_id));
     }
-    evidence.reasons.truncate(crate::record::budgets::BLOCKERS);
     evidence
 }
 
@@ -287,20 +286,17 @@ impl Evidence {
 
 /// Each failing rule in the author's words, as far as they fit.
 fn criteria_reason(issues: &[String]) -> Reason {
-    use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES};
+    use crate::record::budgets::BLOCKER_MESSAGE_BYTES;
     let message = format!("The notes do not pass: {}", issues.join("; "));
-    let fix = format!(
-        "Change output.notesMarkdown so that it keeps this, by doing the work it asks for, and advance again with the \
-         token of this reply: {}",
-        issues.join("; ")
-    );
+    let fix = "Do the work that the message asks for, say so in output.notesMarkdown, and advance again with the token of \
+               this reply.";
     Reason {
         reason: BlockReason::InvalidRequiredOutput { contract_ref: CRITERIA_REF.to_owned() },
         blocker: Blocker {
             code: BlockerCode::InvalidRequiredOutput,
             pointer: Pointer::OutputContract { contract_ref: CRITERIA_REF.to_owned() },
             message: canon::budget::truncate(&message, BLOCKER_MESSAGE_BYTES).into_owned(),
-            suggested_fix: Some(canon::budget::truncate(&fix, SUGGESTED_FIX_BYTES).into_owned()),
+            suggested_fix: Some(fix.to_owned()),
         },
     }
 }

@@ -3,10 +3,10 @@
 use canon::budget;
 
 use crate::interpret::Obstacle;
-use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES, SUMMARY_BYTES};
+use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, BLOCKERS, SUGGESTED_FIX_BYTES, SUMMARY_BYTES};
 use crate::record::{
-    BlockReason, Blocker, BlockerCode, Capability, GapDetail, GapReason, Pointer, Preferences, RiskPolicy,
-    StepName,
+    BlockReason, Blocker, BlockerCode, BlockerReport, Capability, GapDetail, GapReason, Pointer, Preferences,
+    ReportError, RiskPolicy, StepName,
 };
 
 /// A reason, and the blocker that tells a caller about it.
@@ -46,6 +46,35 @@ impl Reason {
     /// What goes into the log when a run does not stop for it.
     pub(super) fn gap(&self) -> (GapReason, String) {
         (gap(&self.reason), budget::truncate(&self.blocker.message, SUMMARY_BYTES).into_owned())
+    }
+}
+
+/// How many reasons of one attempt become gaps of their own: a plan has room for these and the rest of an advance.
+const GAPS: usize = 128;
+
+/// The report about these reasons. One that has more than its budget says so in its last message.
+pub(super) fn report(reasons: &[Reason]) -> Result<BlockerReport, ReportError> {
+    let mut blockers: Vec<Blocker> =
+        reasons.iter().take(BLOCKERS).map(|reason| reason.blocker.clone()).collect();
+    blockers.sort();
+    count_rest(blockers.last_mut(), reasons.len().saturating_sub(BLOCKERS));
+    BlockerReport::new(blockers)
+}
+
+/// The reasons that become gaps: all of them, unless an author managed to write more than a plan has room for.
+pub(super) fn disclosed(reasons: &[&Reason]) -> Vec<Reason> {
+    let mut kept: Vec<Reason> = reasons.iter().take(GAPS).map(|reason| (*reason).clone()).collect();
+    count_rest(kept.last_mut().map(|reason| &mut reason.blocker), reasons.len().saturating_sub(GAPS));
+    kept
+}
+
+/// Says in the last one that is told how many are not.
+fn count_rest(last: Option<&mut Blocker>, rest: usize) {
+    if let (Some(last), 1..) = (last, rest) {
+        let (verb, noun) = if rest == 1 { ("is", "reason") } else { ("are", "reasons") };
+        let words = format!(" There {verb} {rest} more {noun}.");
+        let message = budget::truncate(&last.message, BLOCKER_MESSAGE_BYTES - words.len());
+        last.message = format!("{message}{words}");
     }
 }
 
@@ -168,7 +197,7 @@ fn words(reason: &BlockReason) -> (String, String) {
         ),
         BlockReason::AssessmentFollowupRequired { assessment_id, dimension_id, level, guidance } => (
             format!("Assessment {assessment_id} says {dimension_id} is {level}."),
-            format!("{guidance} Then assess again and advance with the token of this reply."),
+            format!("{guidance} Advance again, with a new assessment, with the token of this reply."),
         ),
         BlockReason::MissingContextKey { key } => (
             format!("The context key {key} is missing, or not of the form that the next step needs."),

@@ -1,5 +1,7 @@
 //! The events of a session: a closed set, decoded strictly.
 
+mod schema;
+
 use std::collections::BTreeMap;
 
 use canon::digest::Digest;

@@ -24,9 +24,7 @@ impl Recovery {
         if let Some(branches) = &self.branches {
             push(&mut section, &format!("### Branches\n{branches}"));
         }
-        for function in &self.functions {
-            push(&mut section, &format!("### Function\n```\n{function}\n```"));
-        }
+        let functions = push_functions(&mut section, &self.functions);
         let mut omitted = 0;
         for (title, notes) in &self.notes {
             // Once one does not fit, older ones are only counted: a gap in the middle would mislead.
@@ -34,16 +32,39 @@ impl Recovery {
                 omitted += 1;
             }
         }
-        if omitted > 0 {
-            section.push_str(TRUNCATION_MARKER);
-            section.push_str(&format!(" {omitted} older notes left out"));
+        let words = [(functions, "function definitions"), (omitted, "older notes")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect::<Vec<_>>();
+        if !words.is_empty() {
+            section.push_str(&format!("{TRUNCATION_MARKER} {} left out", words.join(" and ")));
         }
         (section.len() > heading).then_some(section)
     }
 }
 
-/// Room for the marker and the count.
-const RESERVE: usize = 64;
+/// The definitions for somebody who begins, within the same budget and counted in the same way.
+pub(super) fn definitions(functions: &[String]) -> Option<String> {
+    let mut section = String::from("## Functions of this step");
+    let omitted = push_functions(&mut section, functions);
+    if omitted > 0 {
+        section.push_str(&format!("{TRUNCATION_MARKER} {omitted} function definitions left out"));
+    }
+    (!functions.is_empty()).then_some(section)
+}
+
+/// Adds the definitions that fit, and counts those that do not.
+fn push_functions(section: &mut String, functions: &[String]) -> usize {
+    let mut omitted = 0;
+    for function in functions {
+        omitted += usize::from(!push(section, &format!("### Function\n```\n{function}\n```")));
+    }
+    omitted
+}
+
+/// Room for the marker and the counts.
+const RESERVE: usize = 96;
 
 /// Adds a part if it fits; a first part that is too long by itself is cut.
 fn push(section: &mut String, part: &str) -> bool {
@@ -99,5 +120,20 @@ mod tests {
         assert!(section.contains("step 0") && section.contains("step 4") && !section.contains("step 19"));
         assert!(section.ends_with("14 older notes left out"), "{}", &section[section.len() - 60..]);
         assert_eq!(Recovery::default().section(), None);
+    }
+
+    #[test]
+    fn function_definitions_that_do_not_fit_are_counted() {
+        let functions: Vec<String> =
+            (0..9).map(|index| format!("f{index}() = {}", "x".repeat(4000))).collect();
+        let notes = vec![("step 1".to_owned(), "y".repeat(4000))];
+        let section =
+            Recovery { functions: functions.clone(), notes, ..Recovery::default() }.section().unwrap();
+        assert!(section.len() <= RECOVERY_BYTES);
+        assert!(section.contains("f0()") && !section.contains("f8()"));
+        assert!(section.ends_with(" 3 function definitions and 1 older notes left out"));
+        let begun = definitions(&functions).unwrap();
+        assert!(begun.len() <= RECOVERY_BYTES && begun.ends_with(" 3 function definitions left out"));
+        assert_eq!(definitions(&[]), None);
     }
 }

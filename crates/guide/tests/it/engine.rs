@@ -442,3 +442,36 @@ fn saying_that_something_was_probed_is_only_a_claim() {
     let view = run.state.capability_at(&next, guide::record::Capability::Delegation);
     assert!(view.latest.is_some() && view.strong.is_none(), "{view:?}");
 }
+
+#[test]
+fn of_more_than_ten_reasons_ten_are_told_with_the_number_of_the_rest_and_never_stop_discloses_all() {
+    let names: Vec<String> = (0..14).map(|index| format!("question{index:02}")).collect();
+    let assessments: Vec<_> = names
+        .iter()
+        .map(|name| {
+            json!({"id": name, "purpose": "Is it?", "dimensions": [
+                {"id": format!("{name}-dimension"), "purpose": "So", "levels": ["high", "low"]}]})
+        })
+        .collect();
+    let source = json!({
+        "id": "project.test", "name": "Test", "description": "A test.", "version": "1.0.0",
+        "assessments": assessments,
+        "steps": [{"id": "ask", "title": "Ask", "prompt": "Ask.", "notesOptional": true, "assessmentRefs": names}],
+    });
+    let mut run = Harness::start(compiled(&source), json!({}), None);
+    let root = run.root.clone();
+    let node = run.advance(&root, Call::nothing());
+    let Block::RetryableBlock { blockers, .. } = blocked(run.snapshot(&node)) else {
+        panic!("it can be retried")
+    };
+    let messages: Vec<&str> = blockers.blockers().iter().map(|blocker| blocker.message.as_str()).collect();
+    assert_eq!(messages.len(), 10);
+    assert!(messages[9].ends_with(" There are 4 more reasons."), "{messages:#?}");
+    assert!(messages[..9].iter().all(|message| !message.contains("more reasons")));
+
+    let mut run = Harness::start(compiled(&source), json!({}), Some(NEVER_STOP));
+    let root = run.root.clone();
+    let done = run.advance(&root, Call::nothing());
+    assert!(run.snapshot(&done).is_complete());
+    assert_eq!(run.state.runs()[0].open_critical_gaps, 14);
+}

@@ -7,6 +7,7 @@ mod compile;
 mod engine;
 mod error_pages;
 mod harness;
+mod locks;
 mod model;
 mod problem_pages;
 mod registry;

@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
-use guide::record::{BlockerReport, EventData, ExecutionSnapshot, ManifestRecord};
+use guide::bundle::Bundle;
+use guide::record::{BlockerReport, Event, EventData, ExecutionSnapshot, ManifestRecord};
 use guide::workflow::compiled::CompiledWorkflow;
+use guide::workflow::source::Source;
 use schemars::{JsonSchema, schema_for};
 
 fn text<T: JsonSchema>() -> String {
@@ -16,6 +18,9 @@ fn text<T: JsonSchema>() -> String {
 #[test]
 fn the_schemas_of_durable_types_are_fresh() {
     let schemas = [
+        ("event.schema.json", text::<Event>()),
+        ("bundle.schema.json", text::<Bundle>()),
+        ("workflow-source.schema.json", text::<Source>()),
         ("event-data.schema.json", text::<EventData>()),
         ("manifest-record.schema.json", text::<ManifestRecord>()),
         ("execution-snapshot.schema.json", text::<ExecutionSnapshot>()),

@@ -119,14 +119,19 @@ impl Candidate<'_> {
         self.file.path.display().to_string()
     }
 
-    /// The file, for records: nothing of the machine for a project, since that is shared.
+    /// The file, for records. Those travel with a session, so nothing tells where on a machine it lies.
     pub(super) fn source_ref(&self) -> String {
         let name = &self.file.name;
         match self.layer.info.category {
             SourceCategory::Project => format!("workflows/{name}"),
             SourceCategory::User | SourceCategory::BuiltIn => name.clone(),
-            SourceCategory::Managed | SourceCategory::Configured => self.path(),
-            SourceCategory::Git => format!("{}:workflows/{name}", self.layer.info.display_name),
+            SourceCategory::Managed | SourceCategory::Configured => {
+                match self.file.path.parent().and_then(Path::file_name) {
+                    Some(folder) => format!("{}/{name}", folder.to_string_lossy()),
+                    None => name.clone(),
+                }
+            }
+            SourceCategory::Git => format!("{}:workflows/{name}", portable(&self.layer.info.display_name)),
         }
     }
 
@@ -139,6 +144,19 @@ impl Candidate<'_> {
     }
 }
 
+/// A repository's location and branch; of one on this machine only the name of its folder.
+fn portable(display_name: &str) -> String {
+    let (location, branch) = match display_name.find('#') {
+        Some(place) => display_name.split_at(place),
+        None => (display_name, ""),
+    };
+    if !location.starts_with("file://") && !Path::new(location).is_absolute() {
+        return display_name.to_owned();
+    }
+    let folder = location.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().unwrap_or_default();
+    format!("{folder}{branch}")
+}
+
 pub(super) fn file_problem(
     path: &Path,
     workflow_id: Option<&str>,
@@ -148,4 +166,23 @@ pub(super) fn file_problem(
     let path = path.display().to_string();
     let problems = problems.iter().map(|problem| problem.clone().in_file(&path)).collect();
     FileProblem { workflow_id: workflow_id.map(str::to_owned), source_kind, problems, path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repositories_of_this_machine_are_named_by_their_folder() {
+        for (display_name, expected) in [
+            ("/home/me/shared", "shared"),
+            ("/home/me/shared/#main", "shared#main"),
+            ("file:///srv/flows.git#a/b", "flows.git#a/b"),
+            ("https://example.org/team/flows#main", "https://example.org/team/flows#main"),
+            ("git@example.org:team/flows", "git@example.org:team/flows"),
+            ("/", ""),
+        ] {
+            assert_eq!(portable(display_name), expected, "{display_name}");
+        }
+    }
 }

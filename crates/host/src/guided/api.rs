@@ -1,6 +1,6 @@
 //! What goes into the guided service, and what comes out.
 
-use guide::record::{BlockerReport, Preferences, SessionId};
+use guide::record::{Autonomy, BlockerReport, Preferences, RiskPolicy, SessionId};
 use guide::workflow::compiled::ModelTier;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -17,8 +17,8 @@ pub struct StartRequest {
     pub workspace: Option<PathBuf>,
     /// Further inputs.
     pub context: Map<String, Value>,
-    /// How autonomous the run is; the defaults, without.
-    pub preferences: Option<Preferences>,
+    /// How autonomous the run is, where that is not the default.
+    pub preferences: Option<PreferenceDelta>,
     /// The session that this one was delegated from.
     pub parent_session_id: Option<SessionId>,
 }
@@ -60,7 +60,26 @@ pub struct ContinueRequest {
     /// What changed in the context.
     pub context: Option<Map<String, Value>>,
     /// Changed preferences.
-    pub preferences: Option<Preferences>,
+    pub preferences: Option<PreferenceDelta>,
+}
+
+/// The preferences that a call changes; the others stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreferenceDelta {
+    /// How far the run goes without a person.
+    pub autonomy: Option<Autonomy>,
+    /// What is done about doubts.
+    pub risk_policy: Option<RiskPolicy>,
+}
+
+impl PreferenceDelta {
+    /// The preferences that are in force once this changes some of them.
+    pub fn over(self, before: Preferences) -> Preferences {
+        Preferences {
+            autonomy: self.autonomy.unwrap_or(before.autonomy),
+            risk_policy: self.risk_policy.unwrap_or(before.risk_policy),
+        }
+    }
 }
 
 /// The answer to starting and continuing.

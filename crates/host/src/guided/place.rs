@@ -7,10 +7,11 @@ use guide::record::{AttemptId, NodeId, SessionId};
 use guide::state::Node;
 use guide::token::{self, Keyring, RunDescription, Token, TokenError, TokenKind};
 use serde_json::json;
+use storage::files::Loaded;
 
 use super::api::Handle;
 use super::refusal::{Refusal, inconsistent};
-use super::sessions::{Session, project};
+use super::sessions::Session;
 use super::{Guided, reply};
 
 /// A node, and the attempt on it that a token stands for.
@@ -55,7 +56,8 @@ impl Guided {
 
     fn place_of_short(&self, text: &str, keyring: &Keyring) -> Result<Place, Refusal> {
         let digest = token::verify_short(keyring, text)?;
-        let Some((session_id, made_by)) = self.index.position(&digest, &project)? else {
+        let projector = |loaded: &Loaded| self.project(loaded);
+        let Some((session_id, made_by)) = self.index.position(&digest, &projector)? else {
             return Err(TokenError::UnknownPosition.into());
         };
         let session = self.sessions.current(&self.files, &session_id)?;

@@ -135,7 +135,8 @@ impl Guided {
         let session = self.sessions.insert(id, &loaded).map_err(other)?;
         let session = session.lock().unwrap_or_else(PoisonError::into_inner);
         // The session is durable whatever becomes of the index, which reads it when it is asked for.
-        let _ = self.index.record(None, &session.cursor, session.projection(None));
+        let projection = session.projection(None, |run| self.workflow_name(run));
+        let _ = self.index.record(None, &session.cursor, projection);
         Ok(ImportOutcome {
             session_id: id.clone(),
             exported_session_id: import.exported_session_id.clone(),

@@ -77,7 +77,7 @@ impl Guided {
             snapshot: snapshot.state(),
             output: Output { notes_markdown: request.notes_markdown, artifacts: request.artifacts },
             context: request.context,
-            preferences: request.preferences,
+            preferences: request.preferences.map(|delta| delta.over(node.preferences)),
             now_ms: self.clock.now_ms(),
         })?;
         let from = node.id.clone();
@@ -115,7 +115,8 @@ impl Guided {
         let appended = writer.append(&plan, &attachments)?;
         session.appended(plan.events(), appended.cursor)?;
         // The step is durable whatever becomes of the index, which reads the session when it is asked for.
-        let _ = self.index.record(Some(&before), &session.cursor, session.projection(Some(touched)));
+        let projection = session.projection(Some(touched), |run| self.workflow_name(run));
+        let _ = self.index.record(Some(&before), &session.cursor, projection);
         Ok(())
     }
 

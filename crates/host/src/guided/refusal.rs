@@ -6,7 +6,8 @@ use guide::plan::PlanError;
 use guide::record::WorkflowHash;
 use guide::state::FoldError;
 use guide::token::TokenError;
-use storage::StoreError;
+use guide::workflow::compiled::COMPILED_VERSION;
+use storage::{StoreError, StoreErrorCode};
 
 canon::error_codes! {
     /// What the service itself can run into.
@@ -92,6 +93,19 @@ pub(super) fn unreadable_workflow(hash: WorkflowHash, cause: &serde_json::Error)
         &format!("The pinned workflow {hash} cannot be read: {cause}."),
         "Your input is not at fault. Run `interlock session verify` and show the user what it says.",
     )
+}
+
+pub(super) fn newer_workflow(hash: WorkflowHash, found: u64) -> Refusal {
+    let known = COMPILED_VERSION;
+    let message = format!(
+        "The pinned workflow {hash} has version {found}, and this program knows versions up to {known}."
+    );
+    Envelope::new(StoreErrorCode::StoreNewerVersion, message)
+        .suggest("Use the version of interlock that began the run. Nothing was changed.")
+        .retry(Retry::NotRetryable)
+        .detail("found", found)
+        .detail("known", u64::from(known))
+        .into()
 }
 
 pub(super) fn inconsistent(what: &str) -> Refusal {

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use guide::derive;
 use guide::project::recap::{ancestor_recap, branch_summary};
-use guide::record::{AttemptId, Block, EngineState, ExecutionSnapshot, NodeKind};
+use guide::record::{
+    AdvanceOutcome, AttemptId, Block, EngineState, ExecutionSnapshot, GapDetail, GapReason, NodeKind,
+};
 use guide::render::{self, Facts, Occasion, Recovery};
-use guide::state::{Node, Run};
+use guide::state::{Gap, Node, Run};
 use guide::token::{self, AckPayload, CheckpointPayload, Keyring, Position, StatePayload, Token};
 use guide::workflow::compiled::CompiledWorkflow;
 use guide::workflow::condition;
@@ -101,7 +103,7 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         next_call,
         blocked,
         step_context: step_context(node),
-        warnings: Vec::new(),
+        warnings: warnings(ingredients),
     }
 }
 
@@ -235,6 +237,28 @@ fn step_context(node: &Node) -> Option<Value> {
         .map(|assessment| json!({"assessmentId": assessment.assessment_id, "dimensions": assessment.dimensions}))
         .collect();
     Some(json!({"assessments": assessments}))
+}
+
+/// What this very call was warned of, from the record: a replay tells the same.
+fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
+    let Ingredients { session, node, moment, .. } = *ingredients;
+    let state = &session.state;
+    let exceeded = GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation);
+    let told = |gap: &&Gap| gap.reason == exceeded;
+    match moment {
+        Moment::Start => state.gaps_of(node).filter(told).map(|gap| gap.summary.clone()).collect(),
+        Moment::Advance => {
+            // The gap stands on the node that was advanced, perhaps among those of other attempts.
+            let Some(parent) = state.parent_of(node) else { return Vec::new() };
+            let made = |outcome: &AdvanceOutcome| matches!(outcome, AdvanceOutcome::Advanced { to_node_id } if *to_node_id == node.id);
+            let Some((_, advance)) = parent.advances().find(|(_, advance)| made(&advance.outcome)) else {
+                return Vec::new();
+            };
+            let of_this = |gap: &&Gap| advance.index < gap.index && gap.index < node.created_index;
+            state.gaps_of(parent).filter(told).filter(of_this).map(|gap| gap.summary.clone()).collect()
+        }
+        Moment::Return => Vec::new(),
+    }
 }
 
 /// What somebody needs who comes back.

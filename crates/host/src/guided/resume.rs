@@ -8,11 +8,11 @@ use guide::record::budgets::RESUME_CANDIDATES;
 use guide::record::{ObservationKey, RunId, SessionId};
 use guide::token::{self, Keyring, StatePayload, Token};
 use serde_json::{Value, json};
+use storage::files::Loaded;
 
 use super::Guided;
 use super::api::{ResumeReply, ResumeRequest};
 use super::refusal::Refusal;
-use super::sessions::project;
 use crate::catalogue::git;
 
 impl Guided {
@@ -26,17 +26,18 @@ impl Guided {
     pub fn resume(&self, request: &ResumeRequest) -> Result<ResumeReply, Refusal> {
         let keyring = self.keyring()?;
         let query = query(request);
-        let (ranked, total_eligible) = self.index.with_inputs(&project, |inputs| {
-            let ranking = rank(inputs, &query);
-            let ranked: Vec<_> = ranking
-                .ranked
-                .iter()
-                // More than are offered, in case some are not healthy.
-                .take(RESUME_CANDIDATES * 8)
-                .map(|ranked| ranking.candidate(ranked))
-                .collect();
-            (ranked, ranking.total_eligible())
-        })?;
+        let (ranked, total_eligible) =
+            self.index.with_inputs(&|loaded: &Loaded| self.project(loaded), |inputs| {
+                let ranking = rank(inputs, &query);
+                let ranked: Vec<_> = ranking
+                    .ranked
+                    .iter()
+                    // More than are offered, in case some are not healthy.
+                    .take(RESUME_CANDIDATES * 8)
+                    .map(|ranked| ranking.candidate(ranked))
+                    .collect();
+                (ranked, ranking.total_eligible())
+            })?;
         let mut candidates = Vec::new();
         for candidate in ranked {
             if candidates.len() == RESUME_CANDIDATES {

@@ -7,7 +7,7 @@ use guide::derive;
 use guide::plan::LogKeys;
 use guide::project::resume::ranking_input;
 use guide::record::{Event, EventData, EventIndex, NodeId, SessionId};
-use guide::state::{Node, SessionState};
+use guide::state::{Node, Run, SessionState};
 use guide::token::{Position, ShortToken};
 use serde_json::{Map, Value};
 use storage::files::{Cursor, Loaded, SessionFiles};
@@ -107,8 +107,14 @@ impl Session {
     }
 
     /// What the index keeps of the whole session, or of the nodes that `since` an event were made or advanced.
-    pub(super) fn projection(&self, touched: Option<&[NodeId]>) -> Projection {
-        let runs = self.state.runs().iter().filter_map(|run| ranking_input(&self.state, run, None)).collect();
+    /// Runs are found by the name of their workflow too, which only its pinned copy has.
+    pub(super) fn projection(
+        &self,
+        touched: Option<&[NodeId]>,
+        name: impl Fn(&Run) -> Option<String>,
+    ) -> Projection {
+        let input = |run| ranking_input(&self.state, run, name(run).as_deref());
+        let runs = self.state.runs().iter().filter_map(input).collect();
         let position = |node: &Node| {
             self.positions_of(node)
                 .into_iter()
@@ -127,9 +133,9 @@ impl Session {
 }
 
 /// What the index keeps of a session that it does not know.
-pub(super) fn project(loaded: &Loaded) -> Option<Projection> {
+pub(super) fn project(loaded: &Loaded, name: impl Fn(&Run) -> Option<String>) -> Option<Projection> {
     let session = Session::new(loaded.cursor.session_id(), loaded).ok()?;
-    Some(session.projection(None))
+    Some(session.projection(None, name))
 }
 
 /// The sessions that are kept folded, the least recently used first.

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use guide::derive;
 use guide::engine::{self, Start};
 use guide::plan::{AppendPlan, LogKeys, Planned};
+use guide::record::Preferences;
 use storage::files::{Attachments, NewObject, NewSnapshot};
 
 use super::Guided;
@@ -32,7 +33,7 @@ impl Guided {
             source_ref: found.source_ref.clone(),
             goal: request.goal,
             context: request.context,
-            preferences: request.preferences,
+            preferences: request.preferences.map(|delta| delta.over(Preferences::default())),
             observations: observations.unwrap_or_default(),
             now_ms: self.clock.now_ms(),
         })?;
@@ -57,7 +58,11 @@ impl Guided {
         let session = self.sessions.insert(&session_id, &self.files.load(&session_id)?)?;
         let session = session.lock().unwrap_or_else(PoisonError::into_inner);
         // The run is durable whatever becomes of the index, which reads the session when it is asked for.
-        let _ = self.index.record(None, &session.cursor, session.projection(None));
+        let _ = self.index.record(
+            None,
+            &session.cursor,
+            session.projection(None, |_| Some(found.workflow.name.clone())),
+        );
 
         let node =
             session.state.node(&additions.node_id).ok_or_else(|| inconsistent("The root is missing."))?;
@@ -73,7 +78,7 @@ impl Guided {
             keyring: &keyring,
             moment: Moment::Start,
         });
-        started.warnings.clone_from(&found.warnings);
+        started.warnings.extend(found.warnings.iter().cloned());
         Ok(started)
     }
 }

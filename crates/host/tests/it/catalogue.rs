@@ -105,7 +105,7 @@ fn a_later_source_wins_and_the_losers_are_listed() {
         let found = catalogue.find(Some(&machine.workspace()), "team.same").unwrap();
         assert_eq!(found.workflow.name, *file);
         assert_eq!(found.source_kind, *kind, "{file}");
-        assert!(found.source_ref.ends_with(reference), "{file}: {}", found.source_ref);
+        assert_eq!(found.source_ref, *reference, "{file}");
         assert_eq!(found.path.as_deref(), Some(machine.path(file).as_path()));
         assert_eq!(found.hash, found.workflow.hash());
         // The nearest `workflows/` is the project's; the one at the root is then no source at all.

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use guide::record::{Autonomy, Preferences, RiskPolicy};
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::Guided;
 use host::guided::api::{
-    ContinueRequest, Handle, Intent, NextIntent, Reply, ReplyKind, ResumeRequest, StartRequest,
+    ContinueRequest, Handle, Intent, NextIntent, PreferenceDelta, Reply, ReplyKind, ResumeRequest,
+    StartRequest,
 };
 use host::system::{ManualClock, SeededEntropy};
 use serde_json::{Value, json};
@@ -332,4 +334,93 @@ fn a_replayed_block_tells_of_its_own_attempt() {
     assert_ne!(bytes(&without_beta), bytes(&without_alpha));
     assert_eq!(bytes(&advance(&desk.guided, token(&first), None).unwrap()), bytes(&without_beta));
     assert_eq!(bytes(&advance(&desk.guided, token(&again), None).unwrap()), bytes(&without_alpha));
+}
+
+#[test]
+fn a_run_is_found_again_by_the_name_of_its_workflow() {
+    let desk = Desk::new();
+    let flows = desk.directory.path().join("flows");
+    let named = json!({"id": "project.zz9", "name": "Quarterly audit", "description": "Audit.", "version": "1.0.0",
+        "steps": [{"id": "one", "title": "One", "prompt": "Do."}, {"id": "two", "title": "Two", "prompt": "Do."}]});
+    std::fs::write(flows.join("named.json"), named.to_string()).unwrap();
+    let audit = desk.start("project.zz9", "look at the books");
+    desk.start("project.triage", "crash on start");
+    let best = |guided: &Guided| {
+        let request = ResumeRequest { query: Some("quarterly".to_owned()), ..ResumeRequest::default() };
+        guided.resume(&request).unwrap().candidates[0]["sessionId"].clone()
+    };
+    assert_eq!(best(&desk.guided), audit.run.session_id.as_str(), "after the start");
+    desk.advance(token(&audit), "looked");
+    desk.start("project.triage", "crash at the end");
+    assert_eq!(best(&desk.guided), audit.run.session_id.as_str(), "after an advance");
+    std::fs::remove_dir_all(desk.data().join("cache")).unwrap();
+    assert_eq!(
+        best(&open(desk.directory.path(), 3)),
+        audit.run.session_id.as_str(),
+        "when the index is made anew"
+    );
+}
+
+#[test]
+fn preferences_change_one_by_one_and_going_beyond_the_recommendation_is_told_once_and_again_on_replay() {
+    let desk = Desk::new();
+    let flows = desk.directory.path().join("flows");
+    let step = |id: &str| json!({"id": id, "title": id, "prompt": "Do.", "notesOptional": true});
+    let careful = json!({"id": "project.careful", "name": "Careful", "description": "Careful.", "version": "1.0.0",
+        "recommendedPreferences": {"recommendedAutonomy": "guided"},
+        "steps": [step("one"), step("two"), step("three")]});
+    std::fs::write(flows.join("careful.json"), careful.to_string()).unwrap();
+    let change = |handle: &str, delta: PreferenceDelta| {
+        let call = call(Handle::Single(handle.to_owned()), Intent::Advance, None);
+        desk.guided.proceed(ContinueRequest { preferences: Some(delta), ..call }).unwrap()
+    };
+    let bold = PreferenceDelta { autonomy: Some(Autonomy::FullAutoNeverStop), risk_policy: None };
+    let risky = PreferenceDelta { autonomy: None, risk_policy: Some(RiskPolicy::Balanced) };
+    let told = ["The autonomy is beyond what the workflow recommends."];
+
+    let first = desk.start("project.careful", "go");
+    assert!(first.warnings.is_empty());
+    let second = change(token(&first), risky);
+    assert_eq!(
+        second.preferences,
+        Preferences { autonomy: Autonomy::Guided, risk_policy: RiskPolicy::Balanced }
+    );
+    assert!(second.warnings.is_empty());
+    let again = desk.rehydrate(token(&first));
+    let third = change(token(&second), bold);
+    let both = Preferences { autonomy: Autonomy::FullAutoNeverStop, risk_policy: RiskPolicy::Balanced };
+    assert_eq!(third.preferences, both, "what was not sent stays");
+    assert_eq!(third.warnings, told);
+    let branch = change(token(&again), bold);
+    assert_eq!(branch.warnings, told);
+    let fresh = open(desk.directory.path(), 9);
+    for (handle, reply) in [(token(&first), &second), (token(&second), &third), (token(&again), &branch)] {
+        let replayed = advance(&fresh, handle, None).unwrap();
+        assert_eq!(bytes(&replayed), bytes(reply), "a replay tells what was told, and no more");
+    }
+    assert!(desk.advance(token(&third), "").warnings.is_empty(), "only the call that changes them is warned");
+
+    let request = StartRequest {
+        workflow_id: "project.careful".to_owned(),
+        goal: "go".to_owned(),
+        preferences: Some(bold),
+        ..StartRequest::default()
+    };
+    let started = desk.guided.start(request).unwrap();
+    assert_eq!(started.warnings, told);
+    assert_eq!(started.preferences.risk_policy, RiskPolicy::Conservative);
+}
+
+#[test]
+fn the_functions_that_the_first_step_cites_are_defined_at_the_start() {
+    let desk = Desk::new();
+    let flows = desk.directory.path().join("flows");
+    let source = json!({"id": "project.calls", "name": "Calls", "description": "Calls.", "version": "1.0.0",
+        "functionDefinitions": [
+            {"name": "score", "definition": "Rate it from 1 to 5."}, {"name": "unused", "definition": "Nobody asks."}],
+        "steps": [{"id": "one", "title": "One", "prompt": "Use score().", "functionReferences": ["score()"]}]});
+    std::fs::write(flows.join("calls.json"), source.to_string()).unwrap();
+    let prompt = desk.start("project.calls", "go").pending.unwrap().prompt;
+    assert!(prompt.contains("score() = Rate it from 1 to 5."), "{prompt}");
+    assert!(!prompt.contains("Nobody asks."), "{prompt}");
 }

@@ -4,3 +4,5 @@
 mod catalogue;
 mod golden;
 mod guided;
+mod locks;
+mod transcripts;

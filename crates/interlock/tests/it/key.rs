@@ -41,6 +41,6 @@ fn a_keyring_that_cannot_be_read_is_trouble() {
     let house = House::new();
     house.expect(&["key", "rotate"], 0);
     std::fs::write(house.data_dir().join("keys/keyring.json"), "{}").unwrap();
-    assert_eq!(house.json(&["key", "list"], 2)["code"], "STORE_DAMAGED");
+    assert_eq!(house.json(&["key", "list"], 2)["code"], "KEYRING_INVALID");
     assert!(house.expect(&["doctor"], 1).contains("fail  keyring"));
 }

@@ -1,12 +1,15 @@
 //! The program as a stranger runs it, and the rules of the whole workspace.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
 mod compose;
 mod doctor;
 mod house;
 mod key;
 mod layering;
+mod mcp;
 mod program;
+mod salvage;
 mod session;
 mod settings;
 mod workflow;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use canon::{canonical, json as strict};
-use guide::record::{Autonomy, Preferences, RiskPolicy, SessionId};
-use host::guided::api::{ContinueRequest, Handle, Intent, ResumeRequest, StartRequest};
+use guide::record::SessionId;
+use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, ResumeRequest, StartRequest};
 use serde_json::{Map, Value};
 
 use super::{Call, InspectMode, MAX_ARGUMENT_BYTES, SourceAction, refusal};
@@ -235,12 +235,13 @@ fn intent(
     Some(intent)
 }
 
-fn preferences(given: &Map<String, Value>) -> Option<Preferences> {
+fn preferences(given: &Map<String, Value>) -> Option<PreferenceDelta> {
     let members = object(given, "preferences")?;
     // The names were checked against the definition, whose choices are those of the types.
-    let autonomy: Autonomy = serde_json::from_value(members.get("autonomy")?.clone()).ok()?;
-    let risk_policy: RiskPolicy = serde_json::from_value(members.get("riskPolicy")?.clone()).ok()?;
-    Some(Preferences { autonomy, risk_policy })
+    Some(PreferenceDelta {
+        autonomy: members.get("autonomy").and_then(|name| serde_json::from_value(name.clone()).ok()),
+        risk_policy: members.get("riskPolicy").and_then(|name| serde_json::from_value(name.clone()).ok()),
+    })
 }
 
 fn parent(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<SessionId> {

@@ -55,7 +55,7 @@ const PREFERENCES: Parameter = Parameter {
         Parameter {
             name: "autonomy",
             kind: Kind::Choice(&["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"]),
-            required: true,
+            required: false,
             about: "guided: a person follows along. full_auto_stop_on_user_deps: stop only where the user alone can \
                     help. full_auto_never_stop: never stop; what is missing is recorded as a gap.",
             example: "\"guided\"",
@@ -63,16 +63,16 @@ const PREFERENCES: Parameter = Parameter {
         Parameter {
             name: "riskPolicy",
             kind: Kind::Choice(&["conservative", "balanced", "aggressive"]),
-            required: true,
+            required: false,
             about: "conservative: stop when in doubt. balanced: an unknown capability is a warning. aggressive: a \
                     missing one is a warning too.",
             example: "\"conservative\"",
         },
     ]),
     required: false,
-    about: "How autonomous the run is from here on. Send it only when the user asks for a change; the default is \
-            guided and conservative.",
-    example: r#"{"autonomy":"guided","riskPolicy":"conservative"}"#,
+    about: "How autonomous the run is from here on. Send it only when the user asks for a change, and only the member \
+            that changes: the other stays as it is. A run begins guided and conservative.",
+    example: r#"{"autonomy":"guided"}"#,
 };
 
 const NOTES: Parameter = Parameter {

@@ -64,19 +64,13 @@ fn cases() -> Vec<Case> {
         (
             "start_workflow",
             json!({"workflowId": "wr.x", "goal": "g", "preferences": {"autonomy": "full_auto"}}),
-            &[
-                (
-                    "preferences.autonomy",
-                    "there are `guided`, `full_auto_stop_on_user_deps`, `full_auto_never_stop`.",
-                ),
-                (
-                    "preferences.riskPolicy",
-                    "is missing; it is one of `conservative`, `balanced`, `aggressive`.",
-                ),
-            ],
+            &[(
+                "preferences.autonomy",
+                "there are `guided`, `full_auto_stop_on_user_deps`, `full_auto_never_stop`.",
+            )],
             None,
             json!({"workflowId": "wr.x", "goal": "g",
-                   "preferences": {"autonomy": "guided", "riskPolicy": "conservative"}}),
+                   "preferences": {"autonomy": "guided"}}),
         ),
         (
             "start_workflow",
@@ -327,7 +321,11 @@ async fn what_is_understood_arrives_as_it_was_meant() {
         (
             json!({"continueToken": "ct_1", "intent": "advance",
                    "preferences": {"autonomy": "full_auto_never_stop", "riskPolicy": "balanced"}}),
-            "Some(Preferences { autonomy: FullAutoNeverStop, risk_policy: Balanced })",
+            "Some(PreferenceDelta { autonomy: Some(FullAutoNeverStop), risk_policy: Some(Balanced) })",
+        ),
+        (
+            json!({"continueToken": "ct_1", "intent": "advance", "preferences": {"riskPolicy": "balanced"}}),
+            "Some(PreferenceDelta { autonomy: None, risk_policy: Some(Balanced) })",
         ),
     ];
     let (connection, fake) = fake().await;

@@ -12,13 +12,12 @@ impl SessionFiles {
     /// Reads the keys, if there are any.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and those of the disk.
+    /// [`StoreError::Keyring`], and those of the disk.
     pub fn keyring(&self) -> Result<Option<Keyring>, StoreError> {
         let path = layout::keys().join(NAME);
         let read = disk::read(self.disk().as_ref(), &path, KEYRING_BYTES as u64);
         let Some(bytes) = read.map_err(StoreError::disk("read", &path))? else { return Ok(None) };
-        let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), problem };
-        Keyring::decode(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
+        Ok(Some(Keyring::decode(&bytes)?))
     }
 
     /// Reads the keys; where there are none, the first is made of `entropy`. Of several processes that

@@ -150,8 +150,28 @@ fn keys_are_made_once_and_rotated_on_demand() {
     let second = files.rotate_keys([3; 32]).unwrap();
     assert_eq!(second.previous.as_ref(), Some(&first.current));
     assert_eq!(files.keyring().unwrap(), Some(second));
-    std::fs::write(dir.path().join("keys/keyring.json"), "{}").unwrap();
-    let error = files.keyring_or_create([4; 32]).unwrap_err();
-    assert_eq!(error.envelope().code(), "STORE_DAMAGED");
-    assert_eq!(std::fs::read(dir.path().join("keys/keyring.json")).unwrap(), b"{}");
+}
+
+#[test]
+fn keys_that_are_damaged_or_of_a_newer_version_are_told_as_such_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = files(dir.path());
+    files.keyring_or_create([1; 32]).unwrap();
+    let path = dir.path().join("keys/keyring.json");
+    for (text, code) in [
+        ("{}", "KEYRING_INVALID"),
+        ("", "KEYRING_INVALID"),
+        ("{\"v\":1,\"current\":\"short\"}", "KEYRING_INVALID"),
+        ("{\"v\":2,\"future\":true}", "KEYRING_UNSUPPORTED_VERSION"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        for error in [
+            files.keyring().unwrap_err(),
+            files.keyring_or_create([4; 32]).unwrap_err(),
+            files.rotate_keys([5; 32]).unwrap_err(),
+        ] {
+            assert_eq!(error.envelope().code(), code, "{text}");
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
 }

@@ -44,7 +44,7 @@ fn an_address_is_fetched_once_and_kept() {
     configure(&machine, &location, Some("main"));
     let catalogue = machine.catalogue();
     let found = catalogue.find(None, "team.fetched").unwrap();
-    assert_eq!(found.source_ref, format!("{location}#main:workflows/a.json"));
+    assert_eq!(found.source_ref, "upstream#main:workflows/a.json");
 
     let listing = catalogue.list(None);
     assert!(listing.problems.is_empty(), "no link was copied: {:?}", listing.problems);

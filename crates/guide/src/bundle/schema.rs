@@ -1,0 +1,87 @@
+//! The JSON Schema of a bundle.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::{BUNDLE_VERSION, Bundle, INTEGRITY_KIND};
+use crate::record::{Event, ExecutionSnapshot, ManifestRecord, SessionId};
+use crate::workflow::compiled::CompiledWorkflow;
+
+impl JsonSchema for Bundle {
+    fn schema_name() -> Cow<'static, str> {
+        "Bundle".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let digest = json_schema!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"});
+        json_schema!({
+            "description": "A session on its way to another machine.",
+            "type": "object",
+            "properties": {
+                "bundleSchemaVersion": {"const": BUNDLE_VERSION},
+                "bundleId": {"description": "Follows from the content.", "type": "string"},
+                "exportedAt": {"description": "When it was made. Informational.", "type": "string"},
+                "producer": {
+                    "description": "Who made it. Informational.",
+                    "type": "object",
+                    "properties": {"appVersion": {"type": "string"}, "appliedConfigHash": digest},
+                    "additionalProperties": false,
+                    "required": ["appVersion"],
+                },
+                "integrity": {
+                    "description": "What attests each part.",
+                    "type": "object",
+                    "properties": {
+                        "kind": {"const": INTEGRITY_KIND},
+                        "entries": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "properties": {
+                                    "path": {"type": "string"},
+                                    "sha256": digest,
+                                    "bytes": {"type": "integer", "minimum": 0},
+                                },
+                                "additionalProperties": false,
+                                "required": ["path", "sha256", "bytes"],
+                            },
+                        },
+                    },
+                    "additionalProperties": false,
+                    "required": ["kind", "entries"],
+                },
+                "session": {
+                    "description": "The session, whole.",
+                    "type": "object",
+                    "properties": {
+                        "sessionId": generator.subschema_for::<SessionId>(),
+                        "events": {"type": "array", "items": generator.subschema_for::<Event>()},
+                        "manifest": {"type": "array", "items": generator.subschema_for::<ManifestRecord>()},
+                        "snapshots": {
+                            "description": "By digest.",
+                            "type": "object",
+                            "propertyNames": digest,
+                            "additionalProperties": generator.subschema_for::<ExecutionSnapshot>(),
+                        },
+                        "pinnedWorkflows": {
+                            "description": "By digest.",
+                            "type": "object",
+                            "propertyNames": digest,
+                            "additionalProperties": generator.subschema_for::<CompiledWorkflow>(),
+                        },
+                        "artifacts": {
+                            "description": "By digest: those whose content is not in their events.",
+                            "type": "object",
+                            "propertyNames": digest,
+                        },
+                    },
+                    "additionalProperties": false,
+                    "required": ["sessionId", "events", "manifest", "snapshots", "pinnedWorkflows"],
+                },
+            },
+            "additionalProperties": false,
+            "required": ["bundleSchemaVersion", "bundleId", "exportedAt", "producer", "integrity", "session"],
+        })
+    }
+}
