@@ -138,6 +138,7 @@ fn a_new_workflow_is_valid_and_overwrites_nothing() {
     assert_eq!(std::fs::read(house.workspace().join("release.yaml")).unwrap(), before);
     house.expect(&["workflow", "new", "team.release", "-o", "workflows/release.json"], 0);
     house.expect(&["workflow", "show", "team.release"], 0);
+    house.expect(&["workflow", "new", "team.first", "-o", "new/folder/first.yaml"], 0);
     let printed = house.expect(&["workflow", "new", "team.release", "-o", "-", "--format", "json"], 0);
     assert_eq!(serde_json::from_str::<Value>(&printed).unwrap()["id"], "team.release");
     for (id, expected) in [

@@ -33,6 +33,11 @@ pub(super) fn run(arguments: &WorkflowNew) -> Result<Answer, Failure> {
         return Ok(Answer::Yes);
     }
     let advice = "Choose another name with -o; what is there stays.";
+    // The first workflow of a project comes before its folder.
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)
+            .map_err(|cause| Failure::Unwritable { name: folder.display().to_string(), cause })?;
+    }
     output::write_file(&path, text.as_bytes(), Overwrite::Refuse { advice })?;
     if arguments.answering.json {
         output::json(&json!({"workflowId": id, "file": path.display().to_string()}), Layout::Compact)?;
