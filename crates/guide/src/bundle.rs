@@ -11,6 +11,7 @@
 //! producer             informational: appVersion, appliedConfigHash?
 //! integrity            kind sha256_manifest_v1, entries [{path, sha256, bytes}] sorted by path
 //! session              sessionId, events, manifest, snapshots, pinnedWorkflows, artifacts?
+//! salvaged             only if the session is a part of a damaged one: sessionId, reason, problem
 //! ```
 //!
 //! # What is checked
@@ -19,7 +20,7 @@
 //!
 //! * **Integrity.** Each entry's digest and length are those of the canonical JSON of what its
 //!   path names. The list is exactly the expected one: none missing, none extra, in order. It
-//!   covers `exportedAt`, `producer` and `session/sessionId` too, so a flipped byte anywhere is
+//!   covers `exportedAt`, `producer`, `salvaged` and `session/sessionId` too, so a flipped byte anywhere is
 //!   noticed, or meant nothing (white space).
 //! * **Events** decode strictly, and the engine's own [fold](crate::state) takes them one by one:
 //!   dense indexes, one session, no key twice, nothing about a node that does not exist.
@@ -39,6 +40,7 @@ mod decode;
 mod error;
 mod import;
 mod integrity;
+mod salvaged;
 mod schema;
 
 use std::collections::BTreeMap;
@@ -52,6 +54,7 @@ pub use self::{
     error::{BundleError, BundleErrorCode},
     import::{ImportPlan, ImportSegment, as_is, as_new},
     integrity::IntegrityEntry,
+    salvaged::{SALVAGED_PROBLEM_BYTES, Salvaged},
 };
 use crate::record::{Event, ExecutionSnapshot, ManifestRecord, SessionId, SnapshotRef, WorkflowHash};
 use crate::workflow::compiled::CompiledWorkflow;
@@ -110,6 +113,7 @@ pub struct Bundle {
     bundle_id: String,
     exported_at: String,
     producer: Producer,
+    salvaged: Option<Salvaged>,
     integrity: Vec<IntegrityEntry>,
     session: BundledSession,
 }
@@ -121,8 +125,17 @@ pub struct Bundle {
 ///
 /// # Errors
 /// As [`read`] would refuse the result: something is missing, out of order or too large.
-pub fn build(
+pub fn build(session: BundledSession, producer: Producer, exported_at: &str) -> Result<Bundle, BundleError> {
+    build_part(session, None, producer, exported_at)
+}
+
+/// Makes a bundle of what is left of a session, or of one that was made of such a part.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_part(
     mut session: BundledSession,
+    salvaged: Option<Salvaged>,
     producer: Producer,
     exported_at: &str,
 ) -> Result<Bundle, BundleError> {
@@ -131,11 +144,14 @@ pub fn build(
     session.pinned_workflows.retain(|key, _| needs.workflows.contains(key));
     session.artifacts.retain(|key, _| needs.artifacts.contains_key(key));
     check::counts(&session, &producer, exported_at)?;
-    let integrity = integrity::entries(exported_at, &producer, &integrity::Parts::of(&session))?;
+    salvaged.as_ref().map_or(Ok(()), Salvaged::check)?;
+    let about = integrity::About { exported_at, producer: &producer, salvaged: salvaged.as_ref() };
+    let integrity = integrity::entries(about, &integrity::Parts::of(&session))?;
     check::content_addresses(&session, &integrity)?;
     check::session(&session)?;
     let bundle_id = integrity::bundle_id(&integrity);
-    let bundle = Bundle { bundle_id, exported_at: exported_at.to_owned(), producer, integrity, session };
+    let exported_at = exported_at.to_owned();
+    let bundle = Bundle { bundle_id, exported_at, producer, salvaged, integrity, session };
     let measured = bundle.to_json()?.len();
     if measured > BUNDLE_BYTES {
         return Err(BundleError::TooLarge { what: "bytes", measured, maximum: BUNDLE_BYTES });
@@ -157,6 +173,19 @@ impl Bundle {
     /// Who made it.
     pub const fn producer(&self) -> &Producer {
         &self.producer
+    }
+
+    /// Why the session is only a part, if it is.
+    pub const fn salvaged(&self) -> Option<&Salvaged> {
+        self.salvaged.as_ref()
+    }
+
+    /// Whether an import may give the session the id that it had.
+    ///
+    /// A part of a session may not: a token of the whole would find a place there at which an outcome that
+    /// was acknowledged is missing, and the same call would be decided a second time.
+    pub const fn keeps_its_id(&self) -> bool {
+        self.salvaged.is_none()
     }
 
     /// What attests its content.
@@ -187,6 +216,8 @@ impl Bundle {
             bundle_id: &'a str,
             exported_at: &'a str,
             producer: &'a Producer,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            salvaged: Option<&'a Salvaged>,
             integrity: WireIntegrity<'a>,
             session: &'a BundledSession,
         }
@@ -200,6 +231,7 @@ impl Bundle {
             bundle_id: &self.bundle_id,
             exported_at: &self.exported_at,
             producer: &self.producer,
+            salvaged: self.salvaged.as_ref(),
             integrity: WireIntegrity { kind: INTEGRITY_KIND, entries: &self.integrity },
             session: &self.session,
         })

@@ -1,89 +1,20 @@
 //! What one call adds to a session: all of it, or nothing.
 //!
 //! An [`AppendPlan`] can only be made here, and making it is the check. Whoever holds one knows
-//! that its events follow the log without a gap, that none of them happened before, that they
-//! fit into one segment, and that the reader of the log accepts the very bytes which will be
-//! written. The store does not have to think about any of it again.
+//! that the fold of the session took its events one by one, that none of them happened before, that
+//! every advance they tell of is told whole, that they fit into one segment, and that the reader of
+//! the log accepts the very bytes which will be written. The store does not have to think about any
+//! of it again.
 
-use std::collections::BTreeSet;
+mod unfinished;
 
-use canon::digest::Digest;
 use canon::error::Envelope;
 
+pub use unfinished::{UnfinishedAdvance, unfinished_advance};
+
 use crate::record::budgets::{PLAN_BYTES, PLAN_EVENTS};
-use crate::record::{DecodeError, DedupeKey, Event, EventData, EventId, EventIndex, SessionId, SnapshotRef};
-use crate::state::{SESSION_EVENTS, SessionState};
-
-/// A log as a plan has to know it: where it ends, and what happened in it.
-pub trait LogView {
-    /// The session.
-    fn session_id(&self) -> &SessionId;
-
-    /// The index that the next event gets.
-    fn next_index(&self) -> EventIndex;
-
-    /// Whether an event with this key is in the log.
-    fn contains(&self, key: &DedupeKey) -> bool;
-}
-
-impl LogView for SessionState {
-    fn session_id(&self) -> &SessionId {
-        self.session_id()
-    }
-
-    fn next_index(&self) -> EventIndex {
-        self.next_index()
-    }
-
-    fn contains(&self, key: &DedupeKey) -> bool {
-        self.contains(key)
-    }
-}
-
-/// The dedupe keys of a log, and with them where it ends: for whoever does not fold its state, as an
-/// import does.
-///
-/// The two belong together: a plan that was checked against the keys of an older log must not be
-/// appended to a newer one. Keys are kept as 128 bits of their digest, since a long session has
-/// thousands and every cached session keeps them all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogKeys {
-    session_id: SessionId,
-    next: EventIndex,
-    keys: BTreeSet<[u8; 16]>,
-}
-
-impl LogKeys {
-    /// The keys of a log without events.
-    pub const fn new(session_id: SessionId) -> Self {
-        Self { session_id, next: EventIndex::FIRST, keys: BTreeSet::new() }
-    }
-
-    /// Takes the next event of the log into account.
-    ///
-    /// # Errors
-    /// The event is of another session, or not the next one.
-    pub fn record(&mut self, event: &Event) -> Result<(), PlanError> {
-        follows(event, &self.session_id, self.next)?;
-        self.keys.insert(short(&event.dedupe_key));
-        self.next = self.next.next();
-        Ok(())
-    }
-}
-
-impl LogView for LogKeys {
-    fn session_id(&self) -> &SessionId {
-        &self.session_id
-    }
-
-    fn next_index(&self) -> EventIndex {
-        self.next
-    }
-
-    fn contains(&self, key: &DedupeKey) -> bool {
-        self.keys.contains(&short(key))
-    }
-}
+use crate::record::{DecodeError, Event, EventData, EventId, EventIndex, SessionId, SnapshotRef};
+use crate::state::{FoldError, SESSION_EVENTS, SessionState};
 
 /// What comes of planning.
 #[derive(Clone, Debug)]
@@ -115,12 +46,17 @@ pub struct Pin {
 }
 
 impl AppendPlan {
-    /// Checks the events that are to follow a log.
+    /// Checks the events that are to follow a log, and folds them into its state.
+    ///
+    /// Folding first is what keeps an event out of the log that decodes and cannot follow: it would
+    /// be written, and refused by everybody who reads it. The state is then ahead of the log until
+    /// the plan is appended, so whoever does not get that far throws it away.
     ///
     /// # Errors
-    /// The first rule that the events break; see [`PlanError`].
+    /// The first rule that the events break; see [`PlanError`]. The state may hold some of the events
+    /// then, and is of no further use either.
     #[expect(clippy::new_ret_no_self, reason = "what was recorded before is no plan any more")]
-    pub fn new(log: &impl LogView, events: Vec<Event>) -> Result<Planned, PlanError> {
+    pub fn new(log: &mut SessionState, events: Vec<Event>) -> Result<Planned, PlanError> {
         if events.is_empty() {
             return Err(PlanError::Empty);
         }
@@ -141,14 +77,7 @@ impl AppendPlan {
             return Err(PlanError::PartlyRecorded { key });
         }
         let mut segment = Vec::with_capacity(events.len() * 512);
-        let mut keys = BTreeSet::new();
-        let session_id = log.session_id().clone();
-        let mut next = log.next_index();
         for event in &events {
-            follows(event, &session_id, next)?;
-            if !keys.insert(&event.dedupe_key) {
-                return Err(PlanError::KeyTwice { key: event.dedupe_key.as_str().to_owned() });
-            }
             let line = event.encode();
             let unreadable = |cause| PlanError::Unreadable { index: event.event_index, cause };
             let read_back = Event::decode(&line).map_err(unreadable)?;
@@ -160,10 +89,18 @@ impl AppendPlan {
             if segment.len() > PLAN_BYTES {
                 return Err(PlanError::TooManyBytes { measured: segment.len() });
             }
-            next = next.next();
+        }
+        if let Some(cause) = unfinished_advance(&events) {
+            return Err(PlanError::Unfinished { cause });
+        }
+        for event in &events {
+            log.apply(event).map_err(|cause| PlanError::CannotFollow {
+                index: event.event_index,
+                cause: Box::new(cause),
+            })?;
         }
         let pins = pins_of(&events);
-        Ok(Planned::Append(Self { session_id, events, segment, pins }))
+        Ok(Planned::Append(Self { session_id: log.session_id().clone(), events, segment, pins }))
     }
 
     /// The session.
@@ -215,21 +152,6 @@ pub fn pins_of(events: &[Event]) -> Vec<Pin> {
     events.iter().filter_map(pin).collect()
 }
 
-fn short(key: &DedupeKey) -> [u8; 16] {
-    let digest = Digest::of_bytes(key.as_str().as_bytes());
-    *digest.as_bytes().first_chunk().expect("a digest has 32 bytes")
-}
-
-fn follows(event: &Event, session: &SessionId, expected: EventIndex) -> Result<(), PlanError> {
-    if event.session_id != *session {
-        return Err(PlanError::OtherSession { index: event.event_index });
-    }
-    if event.event_index != expected {
-        return Err(PlanError::NotContiguous { expected, found: event.event_index });
-    }
-    Ok(())
-}
-
 /// Why events are no plan. Each is a fault of the program that made them, not of its caller.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -250,26 +172,6 @@ pub enum PlanError {
     TooManyBytes {
         /// How many were counted before giving up.
         measured: usize,
-    },
-    /// An event of another session.
-    #[error("event {} belongs to another session", index.0)]
-    OtherSession {
-        /// Which one.
-        index: EventIndex,
-    },
-    /// A gap, or an event in the wrong place.
-    #[error("expected event {}, found event {}", expected.0, found.0)]
-    NotContiguous {
-        /// The index that comes next.
-        expected: EventIndex,
-        /// The index that came.
-        found: EventIndex,
-    },
-    /// Two events of the plan have the same dedupe key.
-    #[error("the dedupe key {key} stands twice in the plan")]
-    KeyTwice {
-        /// Which key.
-        key: String,
     },
     /// Some events are in the log and some are not: it is neither a new call nor a repeated one.
     #[error("the dedupe key {key} is in the log, and others of the plan are not")]
@@ -292,6 +194,22 @@ pub enum PlanError {
         /// Which one.
         index: EventIndex,
     },
+    /// An advance without the node and the edge that it leads to.
+    #[error("the plan tells of an advance that it does not make")]
+    Unfinished {
+        /// Which one.
+        #[source]
+        cause: UnfinishedAdvance,
+    },
+    /// The fold refuses what would be written.
+    #[error("event {} cannot follow the ones before it", index.0)]
+    CannotFollow {
+        /// Which one.
+        index: EventIndex,
+        /// Why.
+        #[source]
+        cause: Box<FoldError>,
+    },
 }
 
 canon::error_codes! {
@@ -310,78 +228,111 @@ impl PlanError {
 
     /// The refusal as a caller is told it.
     pub fn envelope(&self) -> Envelope {
-        Envelope::new(self.code(), format!("Nothing was recorded: {self}.")).suggest(
+        let envelope = Envelope::new(self.code(), format!("Nothing was recorded: {self}.")).suggest(
             "Repeat the call once. If it fails again, report it with the output of `interlock session verify`: \
              the log is unharmed.",
-        )
+        );
+        match std::error::Error::source(self) {
+            Some(cause) => envelope.detail("cause", cause.to_string()),
+            None => envelope,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Confidence, ObservationKey, ObservationValue, Scope};
+    use crate::record::{Confidence, DedupeKey, ObservationKey, ObservationValue, Scope};
 
     fn session() -> SessionId {
         SessionId::derived(&["plan"])
     }
 
-    fn observed(index: u64, value: &str) -> Event {
+    fn event(index: u64, key: DedupeKey, data: EventData) -> Event {
         Event {
             event_id: EventId::derived(&["plan", &index.to_string()]),
             event_index: EventIndex(index),
             session_id: session(),
             scope: Scope::Session,
-            dedupe_key: DedupeKey::of("observation_recorded", &[value]),
+            dedupe_key: key,
             timestamp_ms: 0,
-            data: EventData::ObservationRecorded {
+            data,
+        }
+    }
+
+    fn created() -> Event {
+        let key = DedupeKey::of("session_created", &[session().as_str()]);
+        event(0, key, EventData::SessionCreated { parent_session_id: None })
+    }
+
+    fn observed(index: u64, value: &str) -> Event {
+        event(
+            index,
+            DedupeKey::of("observation_recorded", &[value]),
+            EventData::ObservationRecorded {
                 key: ObservationKey::GitBranch,
                 value: ObservationValue::ShortString(value.to_owned()),
                 confidence: Confidence::High,
             },
-        }
+        )
     }
 
     #[test]
-    fn a_plan_holds_the_bytes_that_the_reader_reads() {
+    fn a_plan_holds_the_bytes_that_the_reader_reads_and_is_folded() {
+        let mut log = SessionState::new(session());
         let Planned::Append(plan) =
-            AppendPlan::new(&LogKeys::new(session()), vec![observed(0, "a"), observed(1, "b")]).unwrap()
+            AppendPlan::new(&mut log, vec![created(), observed(1, "b"), observed(2, "c")]).unwrap()
         else {
             panic!("nothing is recorded yet")
         };
-        assert_eq!((plan.first(), plan.last()), (EventIndex(0), EventIndex(1)));
+        assert_eq!((plan.first(), plan.last()), (EventIndex(0), EventIndex(2)));
         let read: Vec<_> = plan.segment().split_inclusive(|byte| *byte == b'\n').collect();
-        assert_eq!(read.len(), 2);
+        assert_eq!(read.len(), 3);
         assert_eq!(Event::decode(&read[1][..read[1].len() - 1]).unwrap(), plan.events()[1]);
+        assert_eq!(log, SessionState::fold(session(), plan.events()).unwrap());
     }
 
     #[test]
     fn plans_that_are_refused() {
-        let mut log = LogKeys::new(session());
-        log.record(&observed(0, "a")).unwrap();
+        let log = SessionState::fold(session(), &[created(), observed(1, "a")]).unwrap();
         let long = "x".repeat(81);
-        let stranger = Event { session_id: SessionId::derived(&["other"]), ..observed(1, "b") };
+        let stranger = Event { session_id: SessionId::derived(&["other"]), ..observed(2, "b") };
+        let nowhere =
+            Event { scope: Scope::Run(crate::record::RunId::derived(&["none"])), ..observed(2, "b") };
         let cases: Vec<(&str, Vec<Event>, &str)> = vec![
             ("nothing", vec![], "at least one"),
-            ("a gap", vec![observed(2, "b")], "expected event 1, found event 2"),
-            ("again from the start", vec![observed(0, "b")], "expected event 1, found event 0"),
-            ("another session", vec![stranger], "another session"),
-            ("a key twice", vec![observed(1, "b"), observed(2, "b")], "stands twice"),
-            ("half known", vec![observed(1, "a"), observed(2, "b")], "is in the log"),
-            ("half known, later", vec![observed(1, "b"), observed(2, "a")], "is in the log"),
+            ("a gap", vec![observed(3, "b")], "event 3 cannot follow"),
+            ("again from the start", vec![observed(0, "b")], "event 0 cannot follow"),
+            ("another session", vec![stranger], "event 2 cannot follow"),
+            ("a scope that its kind does not have", vec![nowhere], "could not be read back"),
+            (
+                "created again",
+                vec![
+                    observed(2, "b"),
+                    Event {
+                        event_index: EventIndex(3),
+                        dedupe_key: DedupeKey::of("session_created", &["again"]),
+                        ..created()
+                    },
+                ],
+                "event 3 cannot follow",
+            ),
+            ("a key twice", vec![observed(2, "b"), observed(3, "b")], "event 3 cannot follow"),
+            ("half known", vec![observed(2, "a"), observed(3, "b")], "is in the log"),
+            ("half known, later", vec![observed(2, "b"), observed(3, "a")], "is in the log"),
             (
                 "what no reader takes",
-                vec![Event { dedupe_key: DedupeKey::of("x", &["y"]), ..observed(1, &long) }],
+                vec![Event { dedupe_key: DedupeKey::of("x", &["y"]), ..observed(2, &long) }],
                 "could not be read back",
             ),
             (
                 "too many",
-                (1..=513).map(|n| observed(n, &n.to_string())).collect(),
+                (2..=514).map(|n| observed(n, &n.to_string())).collect(),
                 "513 events; one append takes at most 512",
             ),
         ];
         for (name, events, expected) in cases {
-            let error = AppendPlan::new(&log, events).unwrap_err();
+            let error = AppendPlan::new(&mut log.clone(), events).unwrap_err();
             assert!(error.to_string().contains(expected), "{name}: {error}");
             assert_eq!(error.envelope().code(), "PLAN_REFUSED", "{name}");
         }
@@ -389,10 +340,9 @@ mod tests {
 
     #[test]
     fn a_plan_that_was_appended_is_recorded() {
-        let mut log = LogKeys::new(session());
-        log.record(&observed(0, "a")).unwrap();
-        assert!(matches!(AppendPlan::new(&log, vec![observed(1, "a")]), Ok(Planned::Recorded)));
-        assert!(log.record(&observed(2, "c")).is_err());
-        assert_eq!(log.next_index(), EventIndex(1));
+        let mut log = SessionState::fold(session(), &[created(), observed(1, "a")]).unwrap();
+        let before = log.clone();
+        assert!(matches!(AppendPlan::new(&mut log, vec![observed(2, "a")]), Ok(Planned::Recorded)));
+        assert_eq!(log, before, "and nothing is folded twice");
     }
 }

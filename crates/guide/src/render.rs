@@ -3,6 +3,7 @@
 //! In order: where in a loop the step is, what the author wrote, what has to come out of it,
 //! and, when a caller comes back, what was done so far. The same facts give the same bytes.
 
+mod functions;
 mod loops;
 mod recovery;
 mod requirements;
@@ -10,7 +11,8 @@ mod template;
 
 use serde_json::{Map, Value};
 
-pub use recovery::{Recovery, cited_functions};
+pub use functions::{Citing, recovered_functions};
+pub use recovery::Recovery;
 pub use template::resolve;
 
 use crate::interpret::visible_context;
@@ -107,12 +109,13 @@ impl Writer<'_> {
             }
         }
         match occasion {
-            Occasion::Start => {
+            // No step before this one need have cited them, so nobody may have read what they mean.
+            Occasion::Start | Occasion::Advance => {
                 let loops: Vec<&str> =
                     self.pending.loop_path.iter().map(|entry| entry.loop_id.as_str()).collect();
-                sections.extend(recovery::definitions(&cited_functions(workflow, self.step, &loops)));
+                let citing = Citing { step: self.step, loops: &loops };
+                sections.extend(recovery::definitions(&functions::cited_functions(workflow, citing)));
             }
-            Occasion::Advance => {}
             Occasion::Return(recovery) => sections.extend(recovery.section()),
         }
         sections.join("\n\n")

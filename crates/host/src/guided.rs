@@ -25,7 +25,7 @@ use guide::workflow::compiled::{COMPILED_VERSION, CompiledWorkflow};
 use storage::files::{Loaded, SessionFiles};
 use storage::index::{Index, Projection};
 
-pub use portability::ImportOutcome;
+pub use portability::{ImportOutcome, SalvagedExport};
 pub use refusal::{GuidedErrorCode, Refusal};
 
 use crate::catalogue::Catalogue;

@@ -7,7 +7,7 @@
 use guide::record::{WorkflowHash, WorkflowSourceKind};
 use guide::workflow::problem::Problem;
 use guide::workflow::registry::{Tag, tags};
-use host::catalogue::{Entry, FileProblem, Listing, Shadowed, SourceInfo};
+use host::catalogue::{Entry, FileProblem, Listing, SourceInfo};
 use serde::Serialize;
 
 /// The address of the resource that lists the tags.
@@ -52,37 +52,12 @@ pub struct Shown {
 
 /// A workflow in full.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct ShownWorkflow {
-    /// Its id.
-    pub workflow_id: String,
-    /// What to call it.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-    /// The author's version.
-    pub version: String,
+    /// The workflow, its hash included.
+    #[serde(flatten)]
+    pub entry: Entry,
     /// `workflow`
     pub kind: &'static str,
-    /// What a run started now would be pinned to.
-    pub workflow_hash: Option<WorkflowHash>,
-    /// The tags it is found under.
-    pub tags: Vec<String>,
-    /// Goals that it suits.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub examples: Vec<String>,
-    /// The kind of source that it comes from.
-    pub source_kind: WorkflowSourceKind,
-    /// The source that it comes from, as `sources` has it.
-    pub source: String,
-    /// Which one there.
-    pub source_ref: String,
-    /// An id to rename it to, when it has no namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suggested_id: Option<String>,
-    /// The files with the same id that were not taken, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub shadowed: Vec<Shadowed>,
 }
 
 /// A file that was left out.
@@ -126,20 +101,9 @@ pub fn show(listing: Listing, filter: &Filter, hash_of: impl Fn(&str) -> Option<
             Some(tags) => entry.tags.iter().any(|tag| tags.contains(tag)),
             None => entry.source_kind != WorkflowSourceKind::Bundled,
         })
-        .map(|entry| ShownWorkflow {
-            workflow_hash: entry.hash.or_else(|| hash_of(&entry.workflow_id)),
-            workflow_id: entry.workflow_id,
-            name: entry.name,
-            description: entry.description,
-            version: entry.version,
-            kind: "workflow",
-            tags: entry.tags,
-            examples: entry.examples,
-            source_kind: entry.source_kind,
-            source: entry.source,
-            source_ref: entry.source_ref,
-            suggested_id: entry.suggested_id,
-            shadowed: entry.shadowed,
+        .map(|mut entry| {
+            entry.workflow_hash = entry.workflow_hash.or_else(|| hash_of(&entry.workflow_id));
+            ShownWorkflow { entry, kind: "workflow" }
         })
         .collect();
     Shown {

@@ -34,7 +34,7 @@ canon::error_codes! {
         StoreFull => "STORE_FULL",
         /// The data directory cannot be written.
         StoreReadOnly => "STORE_READ_ONLY",
-        /// The data directory was written by a newer version.
+        /// The data directory, or something in it, was written by a newer version.
         StoreNewerVersion => "STORE_NEWER_VERSION",
         /// A file that belongs to no session is unreadable.
         StoreDamaged => "STORE_DAMAGED",
@@ -168,6 +168,16 @@ pub enum StoreError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A file is of a newer version.
+    #[error("{path} has version {found}, and this program knows versions up to {known}")]
+    NewerFile {
+        /// Which file, relative to the data directory.
+        path: String,
+        /// The version found.
+        found: u64,
+        /// The newest version known.
+        known: u64,
+    },
     /// Something is too large.
     #[error("{what} has {measured} bytes, and at most {maximum} are taken")]
     TooLarge {
@@ -207,7 +217,7 @@ impl StoreError {
                 io::ErrorKind::FileTooLarge => StoreErrorCode::StoreTooLarge,
                 _ => StoreErrorCode::StoreIo,
             },
-            Self::NewerVersion { .. } => StoreErrorCode::StoreNewerVersion,
+            Self::NewerVersion { .. } | Self::NewerFile { .. } => StoreErrorCode::StoreNewerVersion,
             Self::Damaged { .. } => StoreErrorCode::StoreDamaged,
             Self::Keyring(error) => match error.code() {
                 KeyringErrorCode::Invalid => StoreErrorCode::StoreDamaged,
@@ -274,6 +284,9 @@ impl StoreError {
             Self::ObjectMissing { kind, digest } | Self::ObjectDamaged { kind, digest, .. } => {
                 envelope.detail("kind", kind.as_str()).detail("digest", digest.to_string())
             }
+            Self::NewerFile { path, found, known } => {
+                envelope.detail("file", path.as_str()).detail("found", *found).detail("known", *known)
+            }
             Self::TooLarge { measured, maximum, .. } => {
                 envelope.detail("measuredBytes", *measured).detail("maximumBytes", *maximum)
             }
@@ -286,7 +299,7 @@ impl StoreError {
                 "Wait a moment and repeat the call. If it stays busy, look for another interlock process that uses the same data directory."
             }
             StoreErrorCode::SessionNotHealthy => {
-                "Run `interlock session verify` for the session to see what is damaged. What was recorded before the damage can still be shown; to go on working, start a new run."
+                "Run `interlock session verify` for the session to see what is damaged. What was recorded before the damage can still be shown, and exported with `interlock session export --salvage`; to go on working, start a new run."
             }
             StoreErrorCode::SessionUnknown => {
                 "Check the id with `interlock session list`, and that the data directory is the right one."

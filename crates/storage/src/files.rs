@@ -6,6 +6,7 @@
 //! sessions/<id>/events/<first>-<last>.jsonl    the events of one append
 //! sessions/<id>/.lock                          held by the one writer
 //! sessions/<id>/keep                           this session is not collected
+//! sessions/<id>/salvaged.json                  this session is the sound part of a damaged one
 //! snapshots/<digest>.json                      states of runs
 //! workflows/pinned/<digest>.json               compiled workflows
 //! artifacts/<digest>                           large outputs
@@ -24,6 +25,7 @@ pub(crate) mod layout;
 mod log;
 mod manifest;
 mod objects;
+mod salvaged;
 mod snapshots;
 mod verify;
 mod writer;
@@ -32,6 +34,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use guide::bundle::Salvaged;
 use guide::plan::AppendPlan;
 use guide::record::{EventIndex, ExecutionSnapshot, SessionId, SnapshotRef, WorkflowHash};
 
@@ -120,7 +123,23 @@ impl SessionFiles {
         plans: &[AppendPlan],
         attachments: &Attachments<'_>,
     ) -> Result<Appended, StoreError> {
-        writer::create(self, plans, attachments)
+        writer::create(self, plans, attachments, None)
+    }
+
+    /// Makes a session out of what is left of another one, and marks it as such.
+    ///
+    /// # Errors
+    /// As [`SessionFiles::create`].
+    ///
+    /// # Panics
+    /// As [`SessionFiles::create`].
+    pub fn create_part(
+        &self,
+        plans: &[AppendPlan],
+        attachments: &Attachments<'_>,
+        salvaged: &Salvaged,
+    ) -> Result<Appended, StoreError> {
+        writer::create(self, plans, attachments, Some(salvaged))
     }
 
     /// Reads a healthy session.

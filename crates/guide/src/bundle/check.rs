@@ -9,6 +9,7 @@ use super::{
     BUNDLE_EVENTS, BUNDLE_OBJECTS, BUNDLE_RECORDS, BUNDLE_TEXT_BYTES, BUNDLE_WORKFLOWS, BundleError,
     BundledSession, Producer,
 };
+use crate::plan::unfinished_advance;
 use crate::record::{
     ArtifactRef, Event, EventData, EventIndex, ManifestRecord, OutputPayload, PinRecord, SegmentRecord,
     SnapshotRef, WorkflowHash, segment_rel_path,
@@ -212,10 +213,14 @@ fn manifest(session: &BundledSession) -> Result<(), BundleError> {
             return Err(broken("it belongs to another session"));
         }
         match record {
-            ManifestRecord::SegmentClosed(segment) => walk.segment(segment, &session.events),
-            ManifestRecord::SnapshotPinned(pin) => walk.pin(pin, &session.events),
+            ManifestRecord::SegmentClosed(segment) => {
+                let append = walk.segment(segment, &session.events).map_err(broken)?;
+                if let Some(cause) = unfinished_advance(append) {
+                    return Err(BundleError::UnfinishedAdvance { cause });
+                }
+            }
+            ManifestRecord::SnapshotPinned(pin) => walk.pin(pin, &session.events).map_err(broken)?,
         }
-        .map_err(broken)?;
     }
     let broken = |rule| Err(BundleError::ManifestOrder { index: session.manifest.len(), rule });
     if walk.next.0 != session.events.len() as u64 {
@@ -236,7 +241,12 @@ struct Walk {
 }
 
 impl Walk {
-    fn segment(&mut self, segment: &SegmentRecord, events: &[Event]) -> Result<(), &'static str> {
+    /// Takes a segment, and gives its events.
+    fn segment<'e>(
+        &mut self,
+        segment: &SegmentRecord,
+        events: &'e [Event],
+    ) -> Result<&'e [Event], &'static str> {
         if !self.owed.is_empty() {
             return Err("a snapshot of the segment before is not pinned");
         }
@@ -252,15 +262,16 @@ impl Walk {
         }
         self.next = last.next();
         // Both are below the number of events, which is a `usize`.
-        let covered = events.iter().skip(usize::try_from(first.0).unwrap_or(usize::MAX));
-        for event in covered.take_while(|event| event.event_index <= last) {
+        let position = |index: EventIndex| usize::try_from(index.0).unwrap_or(usize::MAX);
+        let covered = &events[position(first)..=position(last)];
+        for event in covered {
             if let EventData::NodeCreated { snapshot_ref, .. } = event.data
                 && !self.pinned.contains(&snapshot_ref)
             {
                 self.owed.insert(snapshot_ref);
             }
         }
-        Ok(())
+        Ok(covered)
     }
 
     fn pin(&mut self, pin: &PinRecord, events: &[Event]) -> Result<(), &'static str> {

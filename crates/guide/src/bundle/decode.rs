@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use canon::{digest::Digest, json};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::integrity::{self, IntegrityEntry, Parts};
+use super::integrity::{self, About, IntegrityEntry, Parts};
 use super::{
-    BUNDLE_BYTES, BUNDLE_VERSION, Bundle, BundleError, BundledSession, INTEGRITY_KIND, Producer, check,
+    BUNDLE_BYTES, BUNDLE_VERSION, Bundle, BundleError, BundledSession, INTEGRITY_KIND, Producer, Salvaged,
+    check,
 };
 use crate::record::{DecodeError, Event, ExecutionSnapshot, ManifestRecord, SessionId, SnapshotRef};
 use crate::workflow::compiled::{COMPILED_VERSION, CompiledWorkflow};
@@ -21,6 +22,8 @@ struct Wire {
     bundle_id: String,
     exported_at: String,
     producer: Producer,
+    #[serde(default, deserialize_with = "present")]
+    salvaged: Option<Salvaged>,
     integrity: WireIntegrity,
     session: WireSession,
 }
@@ -75,6 +78,7 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, BundleError> {
         artifacts: artifacts.len(),
     };
     counts.check(&wire.producer, &wire.exported_at)?;
+    wire.salvaged.as_ref().map_or(Ok(()), Salvaged::check)?;
 
     let parts = Parts {
         session_id: session_id.as_str(),
@@ -84,7 +88,9 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, BundleError> {
         pinned_workflows: &pinned_workflows,
         artifacts: &artifacts,
     };
-    let computed = integrity::entries(&wire.exported_at, &wire.producer, &parts)?;
+    let about =
+        About { exported_at: &wire.exported_at, producer: &wire.producer, salvaged: wire.salvaged.as_ref() };
+    let computed = integrity::entries(about, &parts)?;
     integrity::compare(&wire.integrity.entries, &computed)?;
     if wire.bundle_id != integrity::bundle_id(&computed) {
         return Err(BundleError::Integrity {
@@ -110,9 +116,16 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, BundleError> {
         bundle_id: wire.bundle_id,
         exported_at: wire.exported_at,
         producer: wire.producer,
+        salvaged: wire.salvaged,
         integrity: computed,
         session,
     })
+}
+
+/// A member that is there is what it should be: `null` would say neither that the session is whole nor why
+/// it is not.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Salvaged>, D::Error> {
+    Salvaged::deserialize(deserializer).map(Some)
 }
 
 fn decode_list<T>(

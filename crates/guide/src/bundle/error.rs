@@ -3,6 +3,7 @@
 use canon::error::Envelope;
 
 use super::{BUNDLE_VERSION, INTEGRITY_KIND};
+use crate::plan::UnfinishedAdvance;
 use crate::record::{DecodeError, SnapshotRef, WorkflowHash};
 use crate::state::FoldError;
 
@@ -132,6 +133,13 @@ pub enum BundleError {
         #[source]
         cause: Box<FoldError>,
     },
+    /// An advance without the node and the edge that it leads to.
+    #[error("a segment tells of an advance that it does not make")]
+    UnfinishedAdvance {
+        /// Which one.
+        #[source]
+        cause: UnfinishedAdvance,
+    },
     /// The manifest breaks a rule.
     #[error("manifest record {index} breaks the order of the manifest: {rule}")]
     ManifestOrder {
@@ -160,7 +168,9 @@ impl BundleError {
             Self::Integrity { .. } => BundleErrorCode::IntegrityFailed,
             Self::MissingSnapshot { .. } => BundleErrorCode::MissingSnapshot,
             Self::MissingPinnedWorkflow { .. } => BundleErrorCode::MissingPinnedWorkflow,
-            Self::NoEvents | Self::EventOrder { .. } => BundleErrorCode::EventOrderInvalid,
+            Self::NoEvents | Self::EventOrder { .. } | Self::UnfinishedAdvance { .. } => {
+                BundleErrorCode::EventOrderInvalid
+            }
             Self::ManifestOrder { .. } => BundleErrorCode::ManifestOrderInvalid,
         }
     }
@@ -195,6 +205,7 @@ impl BundleError {
             Self::EventOrder { index, .. } | Self::ManifestOrder { index, .. } => {
                 envelope.detail("index", *index)
             }
+            Self::UnfinishedAdvance { cause } => envelope.detail("index", cause.index.0),
             Self::NoVersion | Self::Shape { .. } | Self::UnsupportedIntegrity | Self::NoEvents => envelope,
         }
     }

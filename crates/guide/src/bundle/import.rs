@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use canon::digest::Digest;
 use serde_json::Value;
 
-use super::{Bundle, BundleError, BundledSession};
+use super::{Bundle, BundleError, BundledSession, Salvaged};
 use crate::derive;
 use crate::record::{
     DedupeKey, Event, EventData, EventId, EventIndex, EvidenceRef, ExecutionSnapshot, ManifestRecord,
@@ -27,6 +27,8 @@ pub struct ImportPlan {
     pub session_id: SessionId,
     /// The session that was exported.
     pub exported_session_id: SessionId,
+    /// Why the session is only a part, if it is.
+    pub salvaged: Option<Salvaged>,
     /// The appends, in order, divided as they were when the session was made.
     pub segments: Vec<ImportSegment>,
     /// The snapshots, whole.
@@ -46,14 +48,14 @@ pub struct ImportSegment {
     pub pins: Vec<(EventIndex, EventId, SnapshotRef)>,
 }
 
-/// The plan that stores a session under its own id.
+/// The plan that stores a session under its own id, for one that [keeps it](Bundle::keeps_its_id).
 ///
 /// # Errors
 /// A segment that is larger than an append may be.
 pub fn as_is(bundle: Bundle) -> Result<ImportPlan, BundleError> {
-    let session = bundle.into_session();
+    let Bundle { session, salvaged, .. } = bundle;
     let session_id = session.session_id.clone();
-    plan(session, session_id)
+    plan(session, session_id, salvaged)
 }
 
 /// The plan that stores a session under `new`, because its own id is taken.
@@ -62,7 +64,7 @@ pub fn as_is(bundle: Bundle) -> Result<ImportPlan, BundleError> {
 /// A dedupe key that would become too long or meet another one, which no id that this program
 /// makes can cause; a segment that is larger than an append may be.
 pub fn as_new(bundle: Bundle, new: &SessionId) -> Result<ImportPlan, BundleError> {
-    let mut session = bundle.into_session();
+    let Bundle { mut session, salvaged, .. } = bundle;
     let exported = std::mem::replace(&mut session.session_id, new.clone());
     let renamed: BTreeMap<EventId, EventId> = session
         .events
@@ -100,7 +102,7 @@ pub fn as_new(bundle: Bundle, new: &SessionId) -> Result<ImportPlan, BundleError
             rename(&mut pin.created_by_event_id);
         }
     }
-    plan(session, exported)
+    plan(session, exported, salvaged)
 }
 
 /// A key with one session's id in place of another's.
@@ -110,7 +112,11 @@ fn dedupe_key(key: &DedupeKey, from: &SessionId, to: &SessionId) -> Option<Dedup
 }
 
 /// Divides the events as the manifest does.
-fn plan(session: BundledSession, exported_session_id: SessionId) -> Result<ImportPlan, BundleError> {
+fn plan(
+    session: BundledSession,
+    exported_session_id: SessionId,
+    salvaged: Option<Salvaged>,
+) -> Result<ImportPlan, BundleError> {
     let BundledSession { session_id, events, manifest, snapshots, pinned_workflows, artifacts } = session;
     let mut events = events.into_iter().peekable();
     let mut segments: Vec<ImportSegment> = Vec::new();
@@ -139,5 +145,13 @@ fn plan(session: BundledSession, exported_session_id: SessionId) -> Result<Impor
             }
         }
     }
-    Ok(ImportPlan { session_id, exported_session_id, segments, snapshots, pinned_workflows, artifacts })
+    Ok(ImportPlan {
+        session_id,
+        exported_session_id,
+        salvaged,
+        segments,
+        snapshots,
+        pinned_workflows,
+        artifacts,
+    })
 }

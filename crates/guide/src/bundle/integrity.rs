@@ -7,7 +7,7 @@ use canon::{canonical, digest::Digest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{BundleError, BundledSession, Producer};
+use super::{BundleError, BundledSession, Producer, Salvaged};
 use crate::record::{Event, ExecutionSnapshot, ManifestRecord, SnapshotRef, derive_id};
 use crate::workflow::compiled::CompiledWorkflow;
 
@@ -46,10 +46,17 @@ impl<'a> Parts<'a, Event, ManifestRecord, SnapshotRef, ExecutionSnapshot, Compil
     }
 }
 
+/// What is said about a session, beside the session itself.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) exported_at: &'a str,
+    pub(super) producer: &'a Producer,
+    pub(super) salvaged: Option<&'a Salvaged>,
+}
+
 /// The entries of these parts, sorted by path.
 pub(super) fn entries<E, M, K, S, W>(
-    exported_at: &str,
-    producer: &Producer,
+    about: About<'_>,
     parts: &Parts<'_, E, M, K, S, W>,
 ) -> Result<Vec<IntegrityEntry>, BundleError>
 where
@@ -60,12 +67,15 @@ where
     W: Serialize,
 {
     let mut entries = vec![
-        entry("exportedAt".to_owned(), exported_at)?,
-        entry("producer".to_owned(), producer)?,
+        entry("exportedAt".to_owned(), about.exported_at)?,
+        entry("producer".to_owned(), about.producer)?,
         entry("session/sessionId".to_owned(), parts.session_id)?,
         entry("session/events".to_owned(), parts.events)?,
         entry("session/manifest".to_owned(), parts.manifest)?,
     ];
+    if let Some(salvaged) = about.salvaged {
+        entries.push(entry("salvaged".to_owned(), salvaged)?);
+    }
     for (key, snapshot) in parts.snapshots {
         entries.push(entry(snapshot_path(key), snapshot)?);
     }

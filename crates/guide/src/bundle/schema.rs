@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{BUNDLE_VERSION, Bundle, INTEGRITY_KIND};
+use super::{BUNDLE_TEXT_BYTES, BUNDLE_VERSION, Bundle, INTEGRITY_KIND, SALVAGED_PROBLEM_BYTES};
 use crate::record::{Event, ExecutionSnapshot, ManifestRecord, SessionId};
 use crate::workflow::compiled::CompiledWorkflow;
 
@@ -29,6 +29,17 @@ impl JsonSchema for Bundle {
                     "additionalProperties": false,
                     "required": ["appVersion"],
                 },
+                "salvaged": {
+                    "description": "Why the session is only the sound part of another one, if it is.",
+                    "type": "object",
+                    "properties": {
+                        "sessionId": generator.subschema_for::<SessionId>(),
+                        "reason": {"type": "string", "maxLength": BUNDLE_TEXT_BYTES},
+                        "problem": {"type": "string", "maxLength": SALVAGED_PROBLEM_BYTES},
+                    },
+                    "additionalProperties": false,
+                    "required": ["sessionId", "reason", "problem"],
+                },
                 "integrity": {
                     "description": "What attests each part.",
                     "type": "object",
@@ -52,7 +63,7 @@ impl JsonSchema for Bundle {
                     "required": ["kind", "entries"],
                 },
                 "session": {
-                    "description": "The session, whole.",
+                    "description": "The session.",
                     "type": "object",
                     "properties": {
                         "sessionId": generator.subschema_for::<SessionId>(),

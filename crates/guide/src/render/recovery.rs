@@ -3,7 +3,6 @@
 use canon::budget::{self, TRUNCATION_MARKER};
 
 use crate::record::budgets::RECOVERY_BYTES;
-use crate::workflow::compiled::{CompiledWorkflow, Function, FunctionScope, Step};
 
 /// The facts behind a recovery section, most important first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +11,7 @@ pub struct Recovery {
     pub branches: Option<String>,
     /// The notes on the way here, newest first, each with the title of its step.
     pub notes: Vec<(String, String)>,
-    /// The functions that the step cites.
+    /// The functions that the step cites, and behind them those that the notes of other branches call.
     pub functions: Vec<String>,
 }
 
@@ -44,7 +43,7 @@ impl Recovery {
     }
 }
 
-/// The definitions for somebody who begins, within the same budget and counted in the same way.
+/// The definitions for somebody who comes to a step, within the same budget and counted in the same way.
 pub(super) fn definitions(functions: &[String]) -> Option<String> {
     let mut section = String::from("## Functions of this step");
     let omitted = push_functions(&mut section, functions);
@@ -80,32 +79,6 @@ fn push(section: &mut String, part: &str) -> bool {
         return true;
     }
     false
-}
-
-/// The definitions of the functions that a step cites: its own first, then its loops', then the workflow's.
-pub fn cited_functions(workflow: &CompiledWorkflow, step: &Step, loops: &[&str]) -> Vec<String> {
-    let rank = |function: &Function| match &function.scope {
-        FunctionScope::Step { step_id } => (*step_id == step.step_id).then_some(0),
-        FunctionScope::Loop { loop_id } => loops.contains(&loop_id.as_str()).then_some(1),
-        FunctionScope::Workflow => Some(2),
-    };
-    let mut cited: Vec<(u8, &Function)> = workflow
-        .functions
-        .iter()
-        .filter(|function| {
-            step.function_references.iter().any(|name| name.trim_end_matches("()") == function.name)
-        })
-        .filter_map(|function| Some((rank(function)?, function)))
-        .collect();
-    cited.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.name.cmp(&other.name)));
-    cited
-        .into_iter()
-        .map(|(_, function)| {
-            let parameters: Vec<&str> =
-                function.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-            format!("{}({}) = {}", function.name, parameters.join(", "), function.definition)
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ impl FoldError {
             | FoldErrorCode::UnknownReference
             | FoldErrorCode::WrongPlace
             | FoldErrorCode::Contradiction => {
-                "Do not go on with this session. Verify it, export what its valid part holds, and start a new one."
+                "Do not go on with this session. Verify it, export its sound part with `interlock session export --salvage`, and start a new one."
             }
         };
         Envelope::new(self.code(), self.to_string()).suggest(next)

@@ -9,9 +9,9 @@ use super::*;
 use crate::project::{preferred_tip, tips};
 use crate::record::{
     AdvanceIntent, AdvanceOutcome, Autonomy, CapabilityStatus, ClaimDetail, ClaimedBy, ClaimedStatus,
-    EdgeCause, EdgeCauseKind, EnforcementGrade, EventData, GapResolution, NodeKind, OutputPayload,
-    PreferenceChange, PreferenceSource, ProbeDetail, Provenance, RiskPolicy, Scope, SnapshotRef, StepName,
-    UseResult,
+    Confidence, EdgeCause, EdgeCauseKind, EnforcementGrade, EventData, GapResolution, NodeKind,
+    ObservationValue, OutputPayload, PreferenceChange, PreferenceSource, ProbeDetail, Provenance, RiskPolicy,
+    Scope, SnapshotRef, StepName, UseResult,
 };
 
 fn created(parent: Option<NodeId>, node_kind: NodeKind, hash: Digest) -> EventData {
@@ -606,4 +606,27 @@ fn artifacts_have_no_notes() {
     };
     log.push(log.at(0), data);
     assert_eq!(log.state().output(&output_id).unwrap().notes(), None);
+}
+
+#[test]
+fn what_was_observed_last_of_a_key_counts_wherever_it_was_observed() {
+    let mut log = Log::start("observed");
+    log.advance(0, NodeKind::Step);
+    let observe = |log: &mut Log, scope: Scope, branch: &str| {
+        let value = ObservationValue::ShortString(branch.to_owned());
+        let data = EventData::ObservationRecorded {
+            key: ObservationKey::GitBranch,
+            value,
+            confidence: Confidence::High,
+        };
+        log.push(scope, data);
+    };
+    observe(&mut log, Scope::Session, "main");
+    let node = log.at(0);
+    observe(&mut log, node, "feature");
+    let state = log.state();
+    let latest = state.observation(ObservationKey::GitBranch).unwrap();
+    assert_eq!((latest.value.text().as_str(), latest.index), ("feature", EventIndex(7)));
+    let input = crate::project::resume::ranking_input(&state, &state.runs()[0], None).unwrap();
+    assert_eq!(input.git_branch.as_deref(), Some("feature"), "and is what a run is found by");
 }

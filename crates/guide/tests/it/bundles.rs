@@ -7,10 +7,14 @@ mod sample;
 use std::collections::BTreeSet;
 
 use canon::digest::Digest;
-use guide::bundle::{self, Bundle, BundleErrorCode, BundledSession, Producer};
+use guide::bundle::{self, Bundle, BundleErrorCode, BundledSession, Producer, Salvaged};
 use guide::derive;
+use guide::plan::pins_of;
 use guide::project::{preferred_tip, summary::session_summary};
-use guide::record::{Event, EventData, EventIndex, ExecutionSnapshot, ManifestRecord, derive_id};
+use guide::record::{
+    Event, EventData, EventIndex, ExecutionSnapshot, ManifestIndex, ManifestRecord, PinRecord, SegmentRecord,
+    derive_id, segment_rel_path,
+};
 use guide::state::SessionState;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -51,6 +55,49 @@ fn the_golden_bundle_is_still_read_and_still_written() {
     assert_eq!(bundle.session(), &session(2));
     assert_eq!(bundle.to_json().unwrap(), GOLDEN.trim_end());
     assert_eq!(bundle.bundle_id(), built(session(2)).bundle_id());
+}
+
+fn salvaged() -> Salvaged {
+    Salvaged::new(session(1).session_id, "digest_mismatch", "the last segment is not what was attested")
+}
+
+#[test]
+fn a_part_of_a_session_says_so_under_a_digest_and_does_not_keep_its_id() {
+    let whole = built(session(1));
+    let part = bundle::build_part(session(1), Some(salvaged()), producer(), whole.exported_at()).unwrap();
+    assert!(whole.keeps_its_id() && !part.keeps_its_id());
+    let text = part.to_json().unwrap();
+    let read = bundle::read(text.as_bytes()).unwrap();
+    assert_eq!(read, part);
+    assert_eq!(read.salvaged(), Some(&salvaged()));
+    assert!(part.integrity().iter().any(|entry| entry.path == "salvaged"));
+    assert_eq!(whole.integrity().len() + 1, part.integrity().len(), "and nothing else differs");
+    let new = derive::session_id(&[6; 16]);
+    assert_eq!(bundle::as_new(part, &new).unwrap().salvaged, Some(salvaged()));
+    assert_eq!(bundle::as_new(whole, &new).unwrap().salvaged, None);
+
+    let document: Value = serde_json::from_str(&text).unwrap();
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change, BundleErrorCode); 5] = [
+        (
+            "passed off as whole",
+            |b| drop(b.as_object_mut().unwrap().remove("salvaged")),
+            BundleErrorCode::IntegrityFailed,
+        ),
+        ("nothing in it", |b| b["salvaged"] = Value::Null, BundleErrorCode::InvalidFormat),
+        ("another reason", |b| b["salvaged"]["reason"] = "none".into(), BundleErrorCode::IntegrityFailed),
+        (
+            "a long problem",
+            |b| b["salvaged"]["problem"] = "x".repeat(1025).into(),
+            BundleErrorCode::InvalidFormat,
+        ),
+        ("a stranger", |b| b["salvaged"]["banner"] = "x".into(), BundleErrorCode::InvalidFormat),
+    ];
+    for (name, change, expected) in cases {
+        let mut changed = document.clone();
+        change(&mut changed);
+        assert_eq!(refusal_of(&changed.to_string()), expected, "{name}");
+    }
 }
 
 #[test]
@@ -174,6 +221,52 @@ fn forged_bundles_are_refused_although_their_integrity_holds() {
         bundle["session"]["artifacts"][key] = value;
     });
     assert_eq!(refusal_of(&unneeded), C::InvalidFormat, "what no event needs");
+}
+
+#[test]
+fn a_bundle_with_half_an_advance_is_refused_whichever_segment_the_rest_is_in() {
+    // A start, a checkpoint and an advance, the last segment of which is divided behind each of its events.
+    let whole = session(1);
+    let ManifestRecord::SegmentClosed(last) = whole.manifest[4].clone() else {
+        panic!("two segments with a pin each are before it")
+    };
+    let edge = whole.events.iter().rposition(|event| event.data.kind() == "edge_created").unwrap() as u64;
+    for cut in last.first_event_index.0..last.last_event_index.0 {
+        let mut divided = whole.clone();
+        divided.manifest.truncate(4);
+        let mut segment = |first: EventIndex, last_event: EventIndex| {
+            let manifest_index = ManifestIndex(divided.manifest.len() as u64);
+            divided.manifest.push(ManifestRecord::SegmentClosed(SegmentRecord {
+                manifest_index,
+                first_event_index: first,
+                last_event_index: last_event,
+                segment_rel_path: segment_rel_path(first, last_event),
+                ..last.clone()
+            }));
+            for pin in pins_of(&divided.events) {
+                if (first..=last_event).contains(&pin.event_index) {
+                    divided.manifest.push(ManifestRecord::SnapshotPinned(PinRecord {
+                        v: last.v,
+                        manifest_index: ManifestIndex(divided.manifest.len() as u64),
+                        session_id: last.session_id.clone(),
+                        event_index: pin.event_index,
+                        snapshot_ref: pin.snapshot_ref,
+                        created_by_event_id: pin.event_id,
+                    }));
+                }
+            }
+        };
+        segment(last.first_event_index, EventIndex(cut));
+        segment(EventIndex(cut + 1), last.last_event_index);
+        let built = bundle::build(divided, producer(), "now");
+        if cut >= edge {
+            assert!(built.is_ok(), "what follows the edge may be an append of its own: {cut}");
+            continue;
+        }
+        let refusal = built.unwrap_err();
+        assert_eq!(refusal.code(), BundleErrorCode::EventOrderInvalid, "cut behind event {cut}: {refusal}");
+        assert_eq!(refusal.envelope().details()["index"], last.first_event_index.0, "cut behind event {cut}");
+    }
 }
 
 fn list<'b>(bundle: &'b mut Value, name: &str) -> &'b mut Vec<Value> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use guide::derive;
 use guide::engine::{self, Additions, Advance, Checkpoint, EngineError, Output, Start};
-use guide::plan::{AppendPlan, LogKeys, Planned};
+use guide::plan::{AppendPlan, Planned};
 use guide::record::{
     AttemptId, EngineState, Event, EventData, ExecutionSnapshot, NodeId, Preferences, SnapshotRef, TraceKind,
     WorkflowSourceKind,
@@ -41,7 +41,6 @@ pub(crate) struct Harness {
     pub(crate) workflow: CompiledWorkflow,
     pub(crate) state: SessionState,
     pub(crate) events: Vec<Event>,
-    keys: LogKeys,
     snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
     pub(crate) root: NodeId,
 }
@@ -75,9 +74,8 @@ impl Harness {
         })?;
         let mut harness = Self {
             workflow,
-            state: SessionState::new(session_id.clone()),
+            state: SessionState::new(session_id),
             events: Vec::new(),
-            keys: LogKeys::new(session_id),
             snapshots: BTreeMap::new(),
             root: additions.node_id.clone(),
         };
@@ -91,14 +89,10 @@ impl Harness {
             assert_eq!(new.snapshot_ref, new.snapshot.snapshot_ref(), "the streamed digest is the digest");
             self.snapshots.insert(new.snapshot_ref, new.snapshot);
         }
-        let Planned::Append(plan) = AppendPlan::new(&self.keys, additions.events).unwrap() else {
+        let Planned::Append(plan) = AppendPlan::new(&mut self.state, additions.events).unwrap() else {
             panic!("the call was recorded before")
         };
-        for event in plan.into_events() {
-            self.state.apply(&event).unwrap();
-            self.keys.record(&event).unwrap();
-            self.events.push(event);
-        }
+        self.events.extend(plan.into_events());
         additions.node_id
     }
 

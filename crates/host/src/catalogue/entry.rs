@@ -61,8 +61,8 @@ pub struct Listing {
     pub unreadable: Vec<String>,
 }
 
-/// A workflow to choose.
-#[derive(Clone, Debug, Serialize)]
+/// A workflow to choose, in full: the command line and the tools show it as it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Its id.
@@ -75,7 +75,7 @@ pub struct Entry {
     pub version: String,
     /// What a run started now would be pinned to, as far as bindings do not change it. Not computed for
     /// bundled workflows; see [`bundled_hash`](super::Catalogue::bundled_hash).
-    pub hash: Option<WorkflowHash>,
+    pub workflow_hash: Option<WorkflowHash>,
     /// Where it came from.
     pub source_kind: WorkflowSourceKind,
     /// Which one there.
@@ -83,7 +83,6 @@ pub struct Entry {
     /// The [key](SourceInfo::key) of its source.
     pub source: String,
     /// The tags it is found under.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Goals that it suits.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -3,10 +3,9 @@
 use std::sync::PoisonError;
 
 use guide::engine::{self, Additions, Advance, Output};
-use guide::plan::{AppendPlan, Planned};
 use guide::record::{AdvanceOutcome, AttemptId, NodeId};
 use guide::token::{Keyring, TokenError};
-use storage::files::{Attachments, NewObject, NewSnapshot};
+use storage::files::{Attachments, NewObject, NewSnapshot, Writer};
 
 use super::Guided;
 use super::api::{ContinueRequest, Intent, Reply};
@@ -88,16 +87,34 @@ impl Guided {
     }
 
     /// Appends what a decision adds, and takes it over into memory and index.
+    ///
+    /// It is folded before it is written, on the session in memory and not on a copy: that costs as much as
+    /// the events do, however long the session is. Only when something fails is the session read again.
     pub(super) fn append(
         &self,
         session: &mut Session,
-        writer: &mut storage::files::Writer<'_>,
+        writer: &mut Writer<'_>,
         additions: Additions,
         touched: &[NodeId],
     ) -> Result<(), Refusal> {
-        let Planned::Append(plan) = AppendPlan::new(&session.keys, additions.events)? else {
-            return Ok(());
-        };
+        let before = session.cursor.clone();
+        let mut ahead = session.set_aside();
+        if let Err(refusal) = Self::commit(&mut ahead, writer, additions) {
+            session.reread(&self.files);
+            return Err(refusal);
+        }
+        *session = ahead;
+        if session.cursor != before {
+            // The step is durable whatever becomes of the index, which reads the session when it is asked for.
+            let projection = session.projection(Some(touched), |run| self.workflow_name(run));
+            let _ = self.index.record(Some(&before), &session.cursor, projection);
+        }
+        Ok(())
+    }
+
+    /// Folds what a decision adds, then writes it.
+    fn commit(ahead: &mut Session, writer: &mut Writer<'_>, additions: Additions) -> Result<(), Refusal> {
+        let Some(plan) = ahead.plan(additions.events)? else { return Ok(()) };
         let attachments = Attachments {
             snapshots: additions
                 .snapshots
@@ -111,12 +128,7 @@ impl Guided {
                 .map(|new| NewObject { digest: new.sha256, bytes: &new.bytes })
                 .collect(),
         };
-        let before = session.cursor.clone();
-        let appended = writer.append(&plan, &attachments)?;
-        session.appended(plan.events(), appended.cursor)?;
-        // The step is durable whatever becomes of the index, which reads the session when it is asked for.
-        let projection = session.projection(Some(touched), |run| self.workflow_name(run));
-        let _ = self.index.record(Some(&before), &session.cursor, projection);
+        ahead.cursor = writer.append(&plan, &attachments)?.cursor;
         Ok(())
     }
 
@@ -154,3 +166,6 @@ fn recorded(session: &Session, node_id: &NodeId, attempt_id: &AttemptId) -> Resu
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use guide::project::recap::{ancestor_recap, branch_summary};
 use guide::record::{
     AdvanceOutcome, AttemptId, Block, EngineState, ExecutionSnapshot, GapDetail, GapReason, NodeKind,
 };
-use guide::render::{self, Facts, Occasion, Recovery};
+use guide::render::{self, Citing, Facts, Occasion, Recovery};
 use guide::state::{Gap, Node, Run};
 use guide::token::{self, AckPayload, CheckpointPayload, Keyring, Position, StatePayload, Token};
 use guide::workflow::compiled::CompiledWorkflow;
@@ -265,7 +265,13 @@ fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
 fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
     let Ingredients { session, run, node, workflow, snapshot, .. } = *ingredients;
     let budget = guide::record::budgets::RECOVERY_BYTES;
-    let branches = branch_summary(&session.state, run, node, budget / 4).map(|summary| {
+    let summary = branch_summary(&session.state, run, node, budget / 4);
+    let downstream: Vec<&str> = summary
+        .iter()
+        .flat_map(|summary| &summary.downstream.entries)
+        .map(|entry| entry.text.as_str())
+        .collect();
+    let branches = summary.as_ref().map(|summary| {
         let mut text = format!(
             "This node has moved on already: {} steps, {} blocked attempts and {} checkpoints were made from it. \
              Advancing it makes a new branch.",
@@ -290,14 +296,11 @@ fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
             (format!("step {step} of this path"), entry.text)
         })
         .collect();
-    let functions = snapshot
-        .state()
-        .pending()
-        .and_then(|pending| Some((workflow.step(&pending.step_id)?, pending)))
-        .map(|(step, pending)| {
-            let loops: Vec<&str> = pending.loop_path.iter().map(|entry| entry.loop_id.as_str()).collect();
-            render::cited_functions(workflow, step, &loops)
-        })
-        .unwrap_or_default();
+    let pending = snapshot.state().pending();
+    let loops: Vec<&str> =
+        pending.iter().flat_map(|pending| &pending.loop_path).map(|entry| entry.loop_id.as_str()).collect();
+    let step = pending.and_then(|pending| workflow.step(&pending.step_id));
+    let citing = step.map(|step| Citing { step, loops: &loops });
+    let functions = render::recovered_functions(workflow, citing, &downstream.join("\n"));
     Recovery { branches, notes, functions }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use guide::derive;
-use guide::plan::LogKeys;
+use guide::plan::{AppendPlan, Planned};
 use guide::project::resume::ranking_input;
 use guide::record::{Event, EventData, EventIndex, NodeId, SessionId};
 use guide::state::{Node, Run, SessionState};
@@ -21,7 +21,6 @@ const CACHED: usize = 8;
 /// A session as this process knows it.
 pub(super) struct Session {
     pub(super) state: SessionState,
-    pub(super) keys: LogKeys,
     pub(super) cursor: Cursor,
     /// Every context that was ever in force, by the event that set it: a replay renders with the one of then.
     contexts: BTreeMap<EventIndex, Arc<Map<String, Value>>>,
@@ -31,15 +30,19 @@ pub(super) struct Session {
 
 impl Session {
     fn new(id: &SessionId, loaded: &Loaded) -> Result<Self, Refusal> {
-        let mut session = Self {
+        let mut session = Self::unread(id);
+        session.take(loaded)?;
+        Ok(session)
+    }
+
+    /// A session of which nothing is known yet: the next look reads all of it.
+    fn unread(id: &SessionId) -> Self {
+        Self {
             state: SessionState::new(id.clone()),
-            keys: LogKeys::new(id.clone()),
-            cursor: loaded.cursor.clone(),
+            cursor: Cursor::start(id.clone()),
             contexts: BTreeMap::new(),
             nodes: HashMap::new(),
-        };
-        session.apply(&loaded.events)?;
-        Ok(session)
+        }
     }
 
     /// Takes over what was appended.
@@ -52,7 +55,14 @@ impl Session {
     fn apply(&mut self, events: &[Event]) -> Result<(), Refusal> {
         for event in events {
             self.state.apply(event)?;
-            self.keys.record(event)?;
+        }
+        self.note(events);
+        Ok(())
+    }
+
+    /// Keeps what the state does not: earlier contexts, and which event made which node.
+    fn note(&mut self, events: &[Event]) {
+        for event in events {
             match &event.data {
                 EventData::ContextSet { context, .. } => {
                     self.contexts.insert(event.event_index, Arc::new(context.clone()));
@@ -65,14 +75,32 @@ impl Session {
                 _ => {}
             }
         }
-        Ok(())
     }
 
-    /// Adds events that were just appended.
-    pub(super) fn appended(&mut self, events: &[Event], cursor: Cursor) -> Result<(), Refusal> {
-        self.apply(events)?;
-        self.cursor = cursor;
-        Ok(())
+    /// Takes the session away to be folded further than its log goes, and leaves one behind of which nothing
+    /// is known. Should the append fail, or panic, nobody is told what was never recorded.
+    pub(super) fn set_aside(&mut self) -> Self {
+        let unread = Self::unread(self.state.session_id());
+        std::mem::replace(self, unread)
+    }
+
+    /// Plans an append, and folds it; nothing if it was made before.
+    pub(super) fn plan(&mut self, events: Vec<Event>) -> Result<Option<AppendPlan>, Refusal> {
+        match AppendPlan::new(&mut self.state, events)? {
+            Planned::Append(plan) => {
+                self.note(plan.events());
+                Ok(Some(plan))
+            }
+            Planned::Recorded => Ok(None),
+        }
+    }
+
+    /// Reads the session again, in place of one that was set aside. If even that does not work, nothing is
+    /// known of it, and the next look tries.
+    pub(super) fn reread(&mut self, files: &SessionFiles) {
+        let id = self.state.session_id().clone();
+        let session = files.load(&id).ok().and_then(|loaded| Self::new(&id, &loaded).ok());
+        *self = session.unwrap_or_else(|| Self::unread(&id));
     }
 
     /// The context that was in force when a node was made.

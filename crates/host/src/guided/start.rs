@@ -4,8 +4,9 @@ use std::sync::PoisonError;
 
 use guide::derive;
 use guide::engine::{self, Start};
-use guide::plan::{AppendPlan, LogKeys, Planned};
+use guide::plan::{AppendPlan, Planned};
 use guide::record::Preferences;
+use guide::state::SessionState;
 use storage::files::{Attachments, NewObject, NewSnapshot};
 
 use super::Guided;
@@ -38,8 +39,8 @@ impl Guided {
             now_ms: self.clock.now_ms(),
         })?;
         let session_id = derive::session_id(&entropy);
-        let Planned::Append(plan) = AppendPlan::new(&LogKeys::new(session_id.clone()), additions.events)?
-        else {
+        let mut state = SessionState::new(session_id.clone());
+        let Planned::Append(plan) = AppendPlan::new(&mut state, additions.events)? else {
             return Err(inconsistent("A new session has been recorded already."));
         };
         let compiled = canon::canonical::to_vec(&*found.workflow)

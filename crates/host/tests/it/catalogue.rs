@@ -121,7 +121,7 @@ fn a_later_source_wins_and_the_losers_are_listed() {
 
         let listing = catalogue.list(Some(&machine.workspace()));
         let entry = listing.entries.iter().find(|entry| entry.workflow_id == "team.same").unwrap();
-        assert_eq!((entry.name.as_str(), entry.hash), (*file, Some(found.hash)));
+        assert_eq!((entry.name.as_str(), entry.workflow_hash), (*file, Some(found.hash)));
         assert_eq!(entry.shadowed, found.explanation);
         assert_eq!((listing.problems.len(), &listing.unreadable), (0, &Vec::new()));
     }
@@ -209,7 +209,7 @@ fn every_bundled_workflow_can_be_found() {
     for entry in &listing.entries {
         let found = catalogue.find(None, &entry.workflow_id).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((&found.workflow.name, &found.tags), (&entry.name, &entry.tags));
-        assert!(!entry.tags.is_empty() && entry.hash.is_none());
+        assert!(!entry.tags.is_empty() && entry.workflow_hash.is_none());
     }
 }
 

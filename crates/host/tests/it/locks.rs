@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use canon::digest::Digest;
 use guide::engine::{self, Advance, Output};
-use guide::plan::{AppendPlan, LogKeys, Planned};
 use guide::project::summary::session_summary;
-use guide::record::{Event, EventData, OutputPayload, SessionId};
+use guide::record::{
+    Event, EventData, EventIndex, MANIFEST_VERSION, ManifestIndex, ManifestRecord, OutputPayload,
+    SegmentRecord, SessionId, segment_rel_path,
+};
 use guide::state::SessionState;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::api::{ContinueRequest, Handle, Intent, Reply, ResumeRequest, StartRequest};
@@ -15,7 +18,7 @@ use host::guided::{Guided, Refusal};
 use host::system::{ManualClock, SeededEntropy};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
-use storage::files::{Attachments, SessionFiles};
+use storage::files::{Loaded, SessionFiles};
 
 /// A folder with a workflow, and a data directory beside it.
 struct Desk {
@@ -110,6 +113,20 @@ fn advance(guided: &Guided, reply: &Reply) -> Result<Reply, Refusal> {
     proceed(guided, Handle::Single(token), Intent::Advance, Vec::new())
 }
 
+/// Advances with notes of one's own.
+fn say(guided: &Guided, reply: &Reply, notes: &str) -> Reply {
+    guided
+        .proceed(ContinueRequest {
+            handle: Handle::Single(reply.continue_token.clone().expect("something is pending")),
+            intent: Intent::Advance,
+            notes_markdown: Some(notes.to_owned()),
+            artifacts: Vec::new(),
+            context: None,
+            preferences: None,
+        })
+        .unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
 /// Comes back to the tip of a session that somebody else left.
 fn come_back(guided: &Guided, session: &SessionId) -> Reply {
     let request = ResumeRequest { session_id: Some(session.to_string()), ..ResumeRequest::default() };
@@ -152,7 +169,7 @@ fn large_artifacts_go_to_the_store_and_small_ones_stand_in_the_event() {
             seen.push((found.byte_length, found.content.is_some()));
             if found.content.is_none() {
                 let stored = guided.files().artifact(found.sha256).unwrap();
-                assert_eq!(canon::digest::Digest::of_bytes(&stored), found.sha256);
+                assert_eq!(Digest::of_bytes(&stored), found.sha256);
                 assert_eq!(stored.len() as u64, found.byte_length);
             }
         }
@@ -184,6 +201,40 @@ fn somebody_who_comes_back_is_told_the_functions_that_the_step_cites() {
     let prompt = back.pending.unwrap().prompt;
     assert!(prompt.contains("Quote the line and name the file."), "{prompt}");
     assert!(!prompt.contains("Never shown."), "{prompt}");
+}
+
+#[test]
+fn whoever_goes_back_is_also_told_the_functions_that_later_notes_call() {
+    let desk = Desk::new();
+    let step = |id: &str, cites: &str| json!({"id": id, "title": id, "prompt": "Do.", "functionReferences": [cites]});
+    let workflow = json!({"id": "project.cited", "name": "Cited", "description": "Uses functions.",
+        "version": "1.0.0",
+        "functionDefinitions": [
+            {"name": "cite", "definition": "Quote the line."}, {"name": "score", "definition": "From 1 to 5."},
+            {"name": "file", "definition": "Put it away."}],
+        "steps": [step("read", "cite()"), step("judge", "score()"), step("end", "file()")]});
+    std::fs::write(desk.directory.path().join("flows/cited.json"), workflow.to_string()).unwrap();
+    let guided = desk.guided(1);
+    let first = start(&guided, "project.cited", "look it up");
+    let told = |reply: &Reply| {
+        let prompt = reply.pending.as_ref().unwrap().prompt.clone();
+        ["cite() = ", "score() = ", "file() = "].map(|function| prompt.contains(function))
+    };
+    assert_eq!(told(&first), [true, false, false], "the start defines what its step cites");
+    let second = say(&guided, &first, "Read it, and wrote cite() three times.");
+    assert_eq!(told(&second), [false, true, false], "and so does an advance");
+    assert_eq!(say(&guided, &first, "whatever"), second, "also when it is replayed");
+    let third = say(&guided, &second, "Gave score(2); file (not a call) can wait.");
+    assert_eq!(told(&third), [false, false, true]);
+
+    let back = |reply: &Reply| {
+        let state_token = reply.state_token.clone();
+        let handle = Handle::Pair { state_token, ack_token: None };
+        told(&proceed(&desk.guided(2), handle, Intent::Rehydrate, Vec::new()).unwrap())
+    };
+    assert_eq!(back(&third), [false, false, true], "at the tip nothing is downstream");
+    assert_eq!(back(&second), [false, true, false], "its own, which is also what the notes after it call");
+    assert_eq!(back(&first), [true, true, false], "its own, and what the notes of both later steps call");
 }
 
 #[test]
@@ -328,6 +379,48 @@ fn what_a_step_needs_is_refused_while_it_is_missing_or_damaged_and_nothing_is_lo
     assert_eq!(third.pending.unwrap().step_id, "publish", "the same token is good once all is back");
 }
 
+/// Appends events as the store does, without asking whether they can follow.
+fn append_by_hand(desk: &Desk, id: &SessionId, loaded: &Loaded, events: &[Event]) {
+    let folder = desk.data().join("sessions").join(id.as_str());
+    let segment: Vec<u8> =
+        events.iter().flat_map(|event| [event.encode(), b"\n".to_vec()].concat()).collect();
+    let (first, last) =
+        (events[0].event_index, EventIndex(events[0].event_index.0 + events.len() as u64 - 1));
+    std::fs::write(folder.join(segment_rel_path(first, last)), &segment).unwrap();
+    let record = ManifestRecord::SegmentClosed(SegmentRecord {
+        v: MANIFEST_VERSION,
+        manifest_index: ManifestIndex(loaded.manifest.len() as u64),
+        session_id: id.clone(),
+        first_event_index: first,
+        last_event_index: last,
+        segment_rel_path: segment_rel_path(first, last),
+        sha256: Digest::of_bytes(&segment),
+        bytes: segment.len() as u64,
+    });
+    let manifest = folder.join("manifest.jsonl");
+    let bytes = [std::fs::read(&manifest).unwrap(), record.encode(), b"\n".to_vec()].concat();
+    std::fs::write(manifest, bytes).unwrap();
+}
+
+#[test]
+fn a_log_that_contradicts_itself_can_be_exported_up_to_there() {
+    let desk = Desk::new();
+    let first = start(&desk.guided(1), "project.release", "2.4");
+    let id = session_id(&first);
+    let loaded = desk.guided(1).files().load(&id).unwrap();
+    // What no program writes: the same event again, attested.
+    let last = loaded.events.last().unwrap();
+    let again = Event { event_index: last.event_index.next(), ..last.clone() };
+    append_by_hand(&desk, &id, &loaded, &[again]);
+    let guided = desk.guided(2);
+    assert!(guided.files().health(&id).unwrap().is_healthy(), "the bytes are what was attested");
+    assert_eq!(guided.export(&id).unwrap_err().envelope().code(), "BUNDLE_EVENT_ORDER_INVALID");
+    let part = guided.export_sound_part(&id).unwrap();
+    assert_eq!(part.salvaged.map(|salvaged| salvaged.reason).as_deref(), Some("EVENT_DUPLICATE"));
+    assert_eq!(part.events, loaded.events.len());
+    assert_eq!(desk.guided(3).import(&part.bundle, false).unwrap().events, loaded.events.len());
+}
+
 #[test]
 fn a_replay_whose_recorded_node_is_missing_is_refused_and_decides_nothing_again() {
     let desk = Desk::new();
@@ -352,19 +445,13 @@ fn a_replay_whose_recorded_node_is_missing_is_refused_and_decides_nothing_again(
             now_ms: 2,
         })
         .unwrap();
-        let mut keys = LogKeys::new(id.clone());
-        for event in &loaded.events {
-            keys.record(event).unwrap();
-        }
-        let outcome = additions.events.into_iter().take(1).collect();
-        let Planned::Append(plan) = AppendPlan::new(&keys, outcome).unwrap() else { panic!("it is new") };
-        let mut writer = guided.files().lock(&id, Some(&loaded.cursor)).unwrap();
-        writer.append(&plan, &Attachments::default()).unwrap();
+        append_by_hand(&desk, &id, &loaded, &additions.events[..1]);
     }
     let before = desk.files("");
     for _ in 0..3 {
         let refusal = advance(&desk.guided(2), &first).unwrap_err();
-        assert_eq!(refusal.envelope().code(), "INTERNAL_ERROR", "{refusal}");
+        assert_eq!(refusal.envelope().code(), "SESSION_NOT_HEALTHY", "{refusal}");
+        assert_eq!(refusal.envelope().details()["reason"], "unfinished_advance", "{refusal}");
         assert!(refusal.to_string().contains("session verify"), "{refusal}");
     }
     assert_eq!(desk.files("sessions"), {

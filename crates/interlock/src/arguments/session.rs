@@ -156,6 +156,8 @@ pub(crate) struct SessionVerify {
 ///
 /// The bundle holds the events and everything they refer to, attested by digests. It holds no
 /// tokens and no keys. The file is written whole or not at all, readable by its owner only.
+///
+/// A session that is damaged is refused, unless its sound part is asked for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -163,7 +165,10 @@ Examples:
     interlock session export sess_h4x -o session.json
 
   Straight to another data directory:
-    interlock session export sess_h4x -o - | interlock session import - --data-dir /srv/interlock")]
+    interlock session export sess_h4x -o - | interlock session import - --data-dir /srv/interlock
+
+  What is left of a damaged session:
+    interlock session export sess_h4x -o part.json --salvage")]
 pub(crate) struct SessionExport {
     /// The session, or the beginning of its id.
     #[arg(value_name = "ID")]
@@ -177,6 +182,10 @@ pub(crate) struct SessionExport {
     #[arg(long)]
     pub(crate) force: bool,
 
+    /// Of a damaged session, export the beginning that is sound. The bundle says that it is a part.
+    #[arg(long)]
+    pub(crate) salvage: bool,
+
     #[command(flatten)]
     pub(crate) answering: Answering,
 }
@@ -184,7 +193,8 @@ pub(crate) struct SessionExport {
 /// Bring in a session that was exported, and print its id.
 ///
 /// It keeps its id, unless there is a session of that id already; then it becomes a new one. Nothing
-/// is ever merged, and a file that is damaged is refused whole.
+/// is ever merged, and a file that is damaged is refused whole. The salvaged part of a session always
+/// becomes a new one, which can be gone on with and says what it is.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::house::House;
 use crate::mcp::Client;
+use crate::program::text;
 
 fn connect(house: &House) -> Client {
     Client::connect(&house.data_dir(), &house.workspace().join("workflows"))
@@ -88,6 +89,49 @@ fn a_damaged_session_is_shown_as_a_part_and_mcp_does_not_go_on_with_it() {
     assert_eq!(back["pending"]["stepId"], "judge");
     assert_eq!(client.hang_up(), Some(0));
     assert_eq!(house.json(&["session", "show", &session], 0), whole);
+}
+
+#[test]
+fn the_sound_part_is_exported_on_request_and_everybody_is_told_that_it_is_a_part() {
+    let (house, elsewhere) = (House::new(), House::new());
+    let (id, reply) = house.start("will be hurt");
+    house.advance(&reply, "Looked.", Vec::new());
+    let file = house.path("part.json");
+    let path = file.to_str().unwrap();
+    let export = ["session", "export", id.as_str(), "-o", path, "--force", "--salvage"];
+    let whole = house.json(&export, 0);
+    assert_eq!(whole["salvaged"], Value::Null, "a sound session is exported whole: {whole}");
+    assert!(house.expect(&export, 0).contains("It holds the whole session"));
+
+    let last = segments(&house, id.as_str()).pop().unwrap();
+    std::fs::write(&last, "{}\n").unwrap();
+    let damaged = house.json(&["session", "show", id.as_str()], 0);
+    assert_eq!(house.json(&export[..6], 1)["code"], "SESSION_NOT_HEALTHY", "never by accident");
+    let part = house.json(&export, 0);
+    assert_eq!(
+        (&part["salvaged"]["reason"], &part["events"]),
+        (&json!("digest_mismatch"), &damaged["events"])
+    );
+    let output = house.run(&export);
+    assert_eq!(output.status.code(), Some(0));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(out.contains(&format!("It holds the first {} events", part["events"])), "{out}");
+    assert!(err.contains("partial data") && err.contains("digest_mismatch"), "{err}");
+    assert_eq!(house.json(&["session", "show", id.as_str()], 0), damaged, "the session stays as it was");
+
+    let output = elsewhere.run(&["session", "import", path]);
+    let (new, err) = (text(&output.stdout).trim().to_owned(), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(err.contains("partial data") && err.contains(id.as_str()), "{err}");
+    assert_ne!(new, id.as_str(), "a part does not take the place of the whole");
+    elsewhere.expect(&["session", "verify"], 0);
+    let show = elsewhere.json(&["session", "show", &new], 0);
+    assert_eq!((&show["health"], &show["events"]), (&json!("healthy"), &part["events"]));
+    assert_eq!(show["salvaged"], part["salvaged"]);
+    let words = elsewhere.expect(&["session", "show", &new], 0);
+    assert!(words.contains("partial data") && words.contains("Look around"), "{words}");
+    let again = elsewhere.json(&["session", "import", path], 0);
+    assert_eq!((&again["salvaged"], &again["asNew"]), (&part["salvaged"], &json!(true)));
 }
 
 #[test]

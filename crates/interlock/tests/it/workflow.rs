@@ -31,7 +31,9 @@ fn the_list_says_what_there_is_and_which_file_won() {
     let tiny = entries.iter().find(|entry| entry["workflowId"] == "project.tiny").unwrap();
     assert_eq!((&tiny["sourceKind"], &tiny["name"]), (&json!("project"), &json!("Tiny")));
     assert!(
-        entries.iter().all(|entry| entry["hash"].as_str().is_some_and(|hash| hash.starts_with("sha256:")))
+        entries
+            .iter()
+            .all(|entry| entry["workflowHash"].as_str().is_some_and(|hash| hash.starts_with("sha256:")))
     );
     assert_eq!(document["problems"].as_array().unwrap().len(), 1);
     let tagged = house.json(&["workflow", "list", "--tag", "review_audit"], 0);

@@ -15,7 +15,7 @@ pub(super) fn listing(shown: &Shown) -> String {
     let mut text = String::new();
     if !shown.workflows.is_empty() {
         text.push_str("# Workflows\n\n");
-        for workflow in &shown.workflows {
+        for workflow in shown.workflows.iter().map(|shown| &shown.entry) {
             let _ = writeln!(
                 text,
                 "- `{}` ({}): {}",

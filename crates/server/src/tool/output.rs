@@ -156,6 +156,7 @@ pub(super) fn listing() -> Value {
                         ("sourceKind", text("The kind of source it comes from.")),
                         ("source", text("The source it comes from, as sources has it.")),
                         ("sourceRef", text("Which one there.")),
+                        ("idStatus", json!({"type": "string", "enum": ["namespaced", "legacy"]})),
                         ("suggestedId?", text("An id to rename it to.")),
                         ("shadowed?", list(&shadowed())),
                     ],

@@ -211,7 +211,7 @@ impl GuideService for Fake {
             name: "Release notes".into(),
             description: "Write the notes\nof a release.".into(),
             version: "1.0.0".into(),
-            hash: Some(hash()),
+            workflow_hash: Some(hash()),
             source_kind: WorkflowSourceKind::Project,
             source_ref: "workflows/release_notes.json".into(),
             source: "project:/repo/workflows".into(),

@@ -59,6 +59,8 @@ canon::error_codes! {
         SchemaValidationFailed => "schema_validation_failed",
         /// A node has no pin for its snapshot.
         MissingSnapshotPin => "missing_snapshot_pin",
+        /// A segment tells of an advance, and not of the node or the edge that it leads to.
+        UnfinishedAdvance => "unfinished_advance",
         /// The manifest is shorter than it was when it was last read.
         ManifestTruncated => "manifest_truncated",
     }

@@ -43,6 +43,11 @@ pub(super) fn events(session: &DiskPath) -> DiskPath {
     session.join("events")
 }
 
+/// Says that a session is only a part of another one.
+pub(super) fn salvaged(session: &DiskPath) -> DiskPath {
+    session.join("salvaged.json")
+}
+
 pub(super) fn keep(id: &SessionId) -> DiskPath {
     session(id).join("keep")
 }

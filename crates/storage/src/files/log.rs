@@ -1,7 +1,7 @@
 //! Reading a session: from the manifest, with every byte accounted for.
 
 use canon::digest::Digest;
-use guide::plan::pins_of;
+use guide::plan::{pins_of, unfinished_advance};
 use guide::record::budgets::PLAN_BYTES;
 use guide::record::{Event, EventIndex, ManifestIndex, ManifestRecord, SegmentRecord, SessionId};
 
@@ -42,8 +42,8 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Before the first event.
-    pub(crate) const fn start(session_id: SessionId) -> Self {
+    /// Before the first event, for whoever has read nothing yet.
+    pub const fn start(session_id: SessionId) -> Self {
         Self {
             session_id,
             file: 0,
@@ -322,6 +322,10 @@ fn decode(bytes: &[u8], record: &SegmentRecord) -> Result<Vec<Event>, Mismatch> 
     if next != record.last_event_index.next() {
         let problem = format!("it ends before event {}", next.0);
         return Err(Mismatch::new(DamageReason::NonContiguousIndices, problem));
+    }
+    // Attested bytes that no program writes: whoever went on from them would wait for a node for ever.
+    if let Some(unfinished) = unfinished_advance(&events) {
+        return Err(Mismatch::new(DamageReason::UnfinishedAdvance, unfinished.to_string()));
     }
     Ok(events)
 }

@@ -17,13 +17,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
 use canon::json;
-use guide::record::{CompletedSteps, EngineState, ExecutionSnapshot, SnapshotRef, StepInstanceKey};
+use guide::record::{
+    CompletedSteps, DecodeError, EngineState, ExecutionSnapshot, SnapshotRef, StepInstanceKey,
+};
 use guide::snapshot_digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::layout;
-use crate::disk::{self, Disk};
+use crate::disk::{self, Disk, DiskPath};
 use crate::error::{ObjectKind, StoreError};
 
 /// The most files that are put together to one snapshot: as many as a generation has bits, and the first.
@@ -165,8 +167,13 @@ impl Snapshots {
         let reference = snapshot_digest::snapshot_ref(new.snapshot);
         // A file of that name may be there, from an append that was cut off or from another session. It
         // counts only if it reads back, or did before; otherwise it is written again.
-        if is_there(disk, reference)? && self.whole(disk, reference).is_ok() {
-            return Ok(Prepared { reference, new: None });
+        if is_there(disk, reference)? {
+            match self.whole(disk, reference) {
+                Ok(_) => return Ok(Prepared { reference, new: None }),
+                // A newer program knows what else it keeps in there.
+                Err(newer @ StoreError::NewerFile { .. }) => return Err(newer),
+                Err(_) => {}
+            }
         }
         // The parent is a hint: if it cannot be read, or has steps that are gone, the snapshot is stored whole.
         let parent = new.parent.and_then(|parent| self.whole(disk, parent).ok());
@@ -276,8 +283,10 @@ impl Snapshots {
                 return Err(damaged(format!("it is made of more than {CHAIN} files")));
             }
             let next = SnapshotRef(next);
-            let file = read(disk, next)
-                .map_err(|error| damaged(format!("it builds on {next}, which cannot be read: {error}")))?;
+            let file = read(disk, next).map_err(|error| match error {
+                newer @ StoreError::NewerFile { .. } => newer,
+                error => damaged(format!("it builds on {next}, which cannot be read: {error}")),
+            })?;
             // Also what keeps a forged circle from being walked.
             if chain.last().is_some_and(|link| file.generation >= link.generation) {
                 return Err(damaged(format!("it builds on {next}, which is not older")));
@@ -286,7 +295,12 @@ impl Snapshots {
             base = file.base;
         }
         let keys = chain.iter().flat_map(|link| link.added.iter().cloned()).collect();
-        let mut snapshot = ExecutionSnapshot::from_value(rest).map_err(|error| damaged(error.to_string()))?;
+        let mut snapshot = ExecutionSnapshot::from_value(rest).map_err(|error| match error {
+            DecodeError::UnknownVersion { version, known } if version > u64::from(known) => {
+                newer(reference, version, known)
+            }
+            error => damaged(error.to_string()),
+        })?;
         put_keys(&mut snapshot, keys)
             .map_err(|()| damaged("it has steps and no place for them".to_owned()))?;
         if snapshot_digest::snapshot_ref(&snapshot) != reference {
@@ -298,13 +312,17 @@ impl Snapshots {
     }
 }
 
+fn path(reference: SnapshotRef) -> DiskPath {
+    layout::snapshots().join(&layout::json_name(reference.0))
+}
+
 fn is_there(disk: &dyn Disk, reference: SnapshotRef) -> Result<bool, StoreError> {
-    let path = layout::snapshots().join(&layout::json_name(reference.0));
+    let path = path(reference);
     Ok(disk.stat(&path).map_err(StoreError::disk("look at", &path))?.is_some())
 }
 
 fn read(disk: &dyn Disk, reference: SnapshotRef) -> Result<Stored<'static>, StoreError> {
-    let path = layout::snapshots().join(&layout::json_name(reference.0));
+    let path = path(reference);
     let damaged = |problem: String| StoreError::ObjectDamaged {
         kind: ObjectKind::Snapshot,
         digest: reference.0,
@@ -319,9 +337,17 @@ fn read(disk: &dyn Disk, reference: SnapshotRef) -> Result<Stored<'static>, Stor
         Err(error) => return Err(StoreError::disk("read", &path)(error)),
     };
     let value = json::read(&bytes, &json::Limits::default()).map_err(|error| damaged(error.to_string()))?;
-    let stored: Stored<'static> =
-        serde_json::from_value(value).map_err(|error| damaged(error.to_string()))?;
-    if stored.v == VERSION { Ok(stored) } else { Err(damaged(format!("version {} is not known", stored.v))) }
+    // The version comes first: a newer file has members that nobody here knows.
+    match value.get("v").and_then(Value::as_u64) {
+        Some(version) if version > u64::from(VERSION) => return Err(newer(reference, version, VERSION)),
+        Some(version) if version == u64::from(VERSION) => {}
+        _ => return Err(damaged(format!("`v` should be a number from 1 to {VERSION}"))),
+    }
+    serde_json::from_value(value).map_err(|error| damaged(error.to_string()))
+}
+
+fn newer(reference: SnapshotRef, found: u64, known: u8) -> StoreError {
+    StoreError::NewerFile { path: path(reference).to_string(), found, known: known.into() }
 }
 
 /// The snapshot without its keys, and the keys.

@@ -16,7 +16,7 @@ pub struct Verification {
     pub events: usize,
     /// How many snapshots, workflows and artifacts were verified.
     pub objects: usize,
-    /// Those that are missing or damaged.
+    /// What is missing or damaged beside the log.
     pub problems: Vec<StoreError>,
 }
 
@@ -37,6 +37,7 @@ impl SessionFiles {
         let prefix = self.load_validated_prefix(session)?;
         let needed: BTreeSet<_> = prefix.loaded.events.iter().flat_map(writer::references).collect();
         let mut problems = Vec::new();
+        let mut verified = 0;
         for (kind, digest) in &needed {
             let read = match kind {
                 ObjectKind::Snapshot => self.snapshot(guide::record::SnapshotRef(*digest)).map(drop),
@@ -44,12 +45,16 @@ impl SessionFiles {
                     objects::get(self.disk().as_ref(), *kind, *digest).map(drop)
                 }
             };
-            problems.extend(read.err());
+            match read {
+                Ok(()) => verified += 1,
+                Err(problem) => problems.push(problem),
+            }
         }
+        problems.extend(self.salvaged(session).err());
         Ok(Verification {
             health: prefix.health,
             events: prefix.loaded.events.len(),
-            objects: needed.len() - problems.len(),
+            objects: verified,
             problems,
         })
     }

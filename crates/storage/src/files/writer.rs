@@ -13,12 +13,13 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
+use guide::bundle::Salvaged;
 use guide::plan::AppendPlan;
 use guide::record::{Event, EventData, EventIndex, ManifestRecord, OutputPayload, SessionId, SnapshotRef};
 
 use super::log::{self, Cursor, Loaded};
 use super::snapshots::{NewSnapshot, Prepared};
-use super::{SessionFiles, layout, manifest, objects};
+use super::{SessionFiles, layout, manifest, objects, salvaged};
 use crate::disk::{self, DiskPath, Lock, Sharing, Unsynced};
 use crate::error::{ObjectKind, StoreError};
 use crate::files::objects::NewObject;
@@ -200,11 +201,12 @@ impl<'f> Writer<'f> {
     }
 }
 
-/// Makes a session; see [`SessionFiles::create`].
+/// Makes a session; see [`SessionFiles::create`] and [`SessionFiles::create_part`].
 pub(super) fn create(
     files: &SessionFiles,
     plans: &[AppendPlan],
     attachments: &Attachments<'_>,
+    salvaged: Option<&Salvaged>,
 ) -> Result<Appended, StoreError> {
     let (first, last) = (plans.first(), plans.last());
     let (first, last) = first.zip(last).expect("a session is made of at least one plan");
@@ -222,7 +224,7 @@ pub(super) fn create(
     let staging = sessions.join(&format!("{}{:x}", layout::STAGING, disk.unique()));
     let (mut left, mut right) = (Ok(()), None);
     disk.both(&mut || left = write_objects(files, &prepared, attachments), &mut || {
-        right = Some(stage(files, &session, &staging, plans));
+        right = Some(stage(files, &session, &staging, plans, salvaged));
     });
     let staged = left.and_then(|()| right.expect("both were run"));
     let made = staged.and_then(|cursor| {
@@ -253,6 +255,7 @@ fn stage(
     session: &SessionId,
     staging: &DiskPath,
     plans: &[AppendPlan],
+    salvaged: Option<&Salvaged>,
 ) -> Result<Cursor, StoreError> {
     let disk = files.disk().as_ref();
     let failed = || StoreError::disk("write", staging);
@@ -284,6 +287,10 @@ fn stage(
     let path = layout::manifest(staging);
     too_large(&path, bytes.len() as u64)?;
     disk.create(&path, &bytes).and_then(Unsynced::sync).map_err(failed())?;
+    if let Some(salvaged) = salvaged {
+        let mark = layout::salvaged(staging);
+        disk.create(&mark, &salvaged::encode(salvaged)).and_then(Unsynced::sync).map_err(failed())?;
+    }
     disk.sync_dir(Some(staging)).map_err(failed())?;
     let file = disk.stat(&path).map_err(failed())?.map_or(0, |stat| stat.id);
     cursor.set_file(file);

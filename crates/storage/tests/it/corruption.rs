@@ -1,5 +1,12 @@
 //! Every byte of every file, flipped: reported, or provably without effect. Never used.
 
+use canon::digest::Digest;
+use guide::bundle::Salvaged;
+use guide::plan::pins_of;
+use guide::record::{
+    EventIndex, MANIFEST_VERSION, ManifestIndex, ManifestRecord, PinRecord, SegmentRecord, SessionId,
+    segment_rel_path,
+};
 use storage::StoreError;
 use storage::disk::{Disk as _, DiskPath, FaultyDisk};
 use storage::files::{DamageReason, SessionHealth};
@@ -164,6 +171,61 @@ fn damage_is_told_apart() {
 }
 
 #[test]
+fn an_advance_that_is_attested_without_its_node_or_its_edge_is_damage() {
+    for (name, gone) in
+        [("no node, no edge", &["node_created", "edge_created"][..]), ("no edge", &["edge_created"][..])]
+    {
+        let disk = FaultyDisk::default();
+        let mut walk = session(&disk, "unfinished", 1);
+        let dir = format!("sessions/{}", walk.session);
+        let manifest = open(&disk).load(&walk.session).unwrap().manifest.len() as u64;
+        let sound = walk.events.len() as u64;
+        let mut events = walk.advance("half of it").plan.into_events();
+        events.retain(|event| !gone.contains(&event.data.kind()));
+        for (event, index) in events.iter_mut().zip(sound..) {
+            event.event_index = EventIndex(index);
+        }
+        // What no program writes, attested as a program would.
+        let segment: Vec<u8> =
+            events.iter().flat_map(|event| [event.encode(), b"\n".to_vec()].concat()).collect();
+        let (first, last) = (EventIndex(sound), EventIndex(sound + events.len() as u64 - 1));
+        let mut records = vec![ManifestRecord::SegmentClosed(SegmentRecord {
+            v: MANIFEST_VERSION,
+            manifest_index: ManifestIndex(manifest),
+            session_id: walk.session.clone(),
+            first_event_index: first,
+            last_event_index: last,
+            segment_rel_path: segment_rel_path(first, last),
+            sha256: Digest::of_bytes(&segment),
+            bytes: segment.len() as u64,
+        })];
+        records.extend(pins_of(&events).into_iter().map(|pin| {
+            ManifestRecord::SnapshotPinned(PinRecord {
+                v: MANIFEST_VERSION,
+                manifest_index: ManifestIndex(manifest + 1),
+                session_id: walk.session.clone(),
+                event_index: pin.event_index,
+                snapshot_ref: pin.snapshot_ref,
+                created_by_event_id: pin.event_id,
+            })
+        }));
+        let path = DiskPath::parse(&format!("{dir}/{}", segment_rel_path(first, last))).unwrap();
+        disk.create(&path, &segment).unwrap().sync().unwrap();
+        let mut bytes = disk.files()[&format!("{dir}/manifest.jsonl")].clone();
+        bytes.extend(records.iter().flat_map(|record| [record.encode(), b"\n".to_vec()].concat()));
+        disk.overwrite(&format!("{dir}/manifest.jsonl"), bytes);
+
+        let verified = open(&disk).verify(&walk.session).unwrap();
+        assert!(!verified.is_sound(), "{name}");
+        assert_eq!(verified.events as u64, sound, "{name}: what was before it is sound");
+        let found = verified.health;
+        let reason = found.damage().unwrap().reason.as_str();
+        assert_eq!((found.as_str(), reason), ("corrupt_tail", "unfinished_advance"), "{name}: {found}");
+        assert!(open(&disk).lock(&walk.session, None).is_err(), "{name}: and nobody goes on");
+    }
+}
+
+#[test]
 fn what_an_append_left_that_was_cut_off_is_ignored_and_anything_else_is_damage() {
     let disk = FaultyDisk::default();
     let mut walk = session(&disk, "tail", 1);
@@ -213,6 +275,40 @@ fn a_manifest_that_shrinks_under_a_reader_is_damage() {
     disk.overwrite(&path, bytes[..bytes.len() / 2].to_vec());
     let error = files.load_since(&cursor).unwrap_err().envelope();
     assert_eq!(error.details()["reason"], "manifest_truncated");
+}
+
+#[test]
+fn the_mark_of_a_part_is_read_back_or_told_to_be_damaged_or_newer() {
+    let disk = FaultyDisk::default();
+    let files = open(&disk);
+    let mut walk = Walk::new("part");
+    let step = walk.start();
+    let salvaged = Salvaged::new(SessionId::derived(&["hurt"]), "digest_mismatch", "one byte is wrong");
+    files.create_part(std::slice::from_ref(&step.plan), &step.attachments(), &salvaged).unwrap();
+    assert_eq!(open(&disk).salvaged(&walk.session).unwrap(), Some(salvaged));
+    assert!(open(&disk).verify(&walk.session).unwrap().is_sound());
+    let whole = session(&disk, "whole", 0);
+    assert_eq!(open(&disk).salvaged(&whole.session).unwrap(), None);
+
+    let path = format!("sessions/{}/salvaged.json", walk.session);
+    let text = String::from_utf8(disk.files()[&path].clone()).unwrap();
+    for (change, code) in [
+        (text.replace("\"v\":1", "\"v\":2,\"more\":true"), "STORE_NEWER_VERSION"),
+        (text.replace("\"v\":1", "\"v\":0"), "STORE_DAMAGED"),
+        (text.replace("\"reason\"", "\"season\""), "STORE_DAMAGED"),
+        (String::new(), "STORE_DAMAGED"),
+    ] {
+        disk.overwrite(&path, change.clone().into_bytes());
+        let error = open(&disk).salvaged(&walk.session).unwrap_err().envelope();
+        assert_eq!((error.code(), &error.details()["file"]), (code, &path.clone().into()), "{change}");
+        let verified = open(&disk).verify(&walk.session).unwrap();
+        assert!(verified.health.is_healthy() && !verified.is_sound(), "{change}");
+        assert_eq!(
+            (verified.objects, verified.problems.len()),
+            (2, 1),
+            "{change}: a workflow and a snapshot"
+        );
+    }
 }
 
 #[test]

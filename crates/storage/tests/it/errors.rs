@@ -44,6 +44,7 @@ fn every_code_has_a_page_and_a_suggestion() {
         StoreError::Damaged { path: "format.json".to_owned(), problem: "x".to_owned() },
         StoreError::ObjectMissing { kind: ObjectKind::Snapshot, digest },
         StoreError::ObjectDamaged { kind: ObjectKind::Artifact, digest, problem: "x".to_owned() },
+        StoreError::NewerFile { path: "snapshots/x.json".to_owned(), found: 2, known: 1 },
         StoreError::TooLarge { what: "x".to_owned(), measured: 2, maximum: 1 },
     ];
     let mut seen = BTreeSet::new();

@@ -60,6 +60,54 @@ fn a_snapshot_that_lost_steps_is_stored_whole_and_reads_back() {
 }
 
 #[test]
+fn a_snapshot_of_a_later_version_is_told_as_such_and_left_alone() {
+    type Change = fn(&str) -> String;
+    let file: Change = |text| text.replacen("{\"v\":1,", "{\"v\":7,\"future\":true,", 1);
+    let state: Change = |text| text.replacen("\"v\":1}", "\"v\":7}", 1);
+    let older: Change = |text| text.replacen("{\"v\":1,", "{\"v\":0,", 1);
+    let none: Change = |text| text.replacen("{\"v\":1,", "{", 1);
+    for (name, at, change, code) in [
+        ("the file", 3, file, "STORE_NEWER_VERSION"),
+        ("a file that it builds on", 2, file, "STORE_NEWER_VERSION"),
+        ("the state in it", 3, state, "STORE_NEWER_VERSION"),
+        ("an older file than there ever was", 3, older, "STORE_OBJECT_DAMAGED"),
+        ("no version at all", 3, none, "STORE_OBJECT_DAMAGED"),
+    ] {
+        let disk = FaultyDisk::default();
+        let files = open(&disk);
+        let mut walk = Walk::new("later");
+        let mut cursor = walk.start().create(&files).unwrap().cursor;
+        let mut references = vec![walk.snapshot().snapshot_ref()];
+        for _ in 0..3 {
+            cursor = walk.advance("x").append(&files, Some(&cursor)).unwrap().cursor;
+            references.push(walk.snapshot().snapshot_ref());
+        }
+        let path = format!("snapshots/{}.json", references[at].0.to_hex());
+        let text = String::from_utf8(disk.files()[&path].clone()).unwrap();
+        assert_ne!(change(&text), text, "{name}: {text}");
+        disk.overwrite(&path, change(&text).into_bytes());
+
+        let error = open(&disk).snapshot(references[3]).unwrap_err().envelope();
+        assert_eq!(error.code(), code, "{name}: {error}");
+        let verified = open(&disk).verify(&walk.session).unwrap();
+        let codes: BTreeSet<_> = verified.problems.iter().map(|problem| problem.code().as_str()).collect();
+        assert_eq!(codes, BTreeSet::from([code]), "{name}");
+        if code == "STORE_NEWER_VERSION" {
+            assert_eq!(
+                (&error.details()["found"], &error.details()["known"]),
+                (&7.into(), &1.into()),
+                "{name}"
+            );
+            // Who would store the same state does not write over it.
+            let before = disk.files();
+            let error = walk.checkpoint().append(&open(&disk), Some(&cursor)).unwrap_err();
+            assert_eq!(error.code().as_str(), code, "{name}");
+            assert!(disk.files() == before, "{name}");
+        }
+    }
+}
+
+#[test]
 fn what_is_missing_or_damaged_is_said_and_not_used() {
     let disk = FaultyDisk::default();
     let walk = session(&disk, "missing", 3);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use canon::canonical;
 use canon::digest::Digest;
 use guide::derive;
-use guide::plan::{AppendPlan, LogKeys, LogView as _, Planned};
+use guide::plan::{AppendPlan, Planned};
 use guide::record::{
     AdvanceIntent, AdvanceOutcome, AttemptId, CompletedSteps, DedupeKey, EdgeCause, EdgeCauseKind, EdgeKind,
     EngineState, Event, EventData, ExecutionSnapshot, NodeId, NodeKind, OutputChannel, OutputPayload,
@@ -14,6 +14,7 @@ use guide::record::{
     WorkflowSourceKind,
 };
 use guide::snapshot_digest::snapshot_ref;
+use guide::state::SessionState;
 use serde_json::json;
 use storage::StoreError;
 use storage::disk::{Disk, FaultyDisk};
@@ -54,7 +55,7 @@ impl Step {
 /// A session under way.
 pub(crate) struct Walk {
     pub(crate) session: SessionId,
-    log: LogKeys,
+    log: SessionState,
     run: RunId,
     node: NodeId,
     done: BTreeSet<StepInstanceKey>,
@@ -71,7 +72,7 @@ impl Walk {
         let node = derive::root_node_id(&session, &run);
         let workflow = canonical::to_vec(&json!({"schemaVersion": 1, "workflowId": "wr.test"})).unwrap();
         Self {
-            log: LogKeys::new(session.clone()),
+            log: SessionState::new(session.clone()),
             session,
             run,
             node,
@@ -146,10 +147,9 @@ impl Walk {
     }
 
     fn planned(&mut self, events: Vec<Event>) -> AppendPlan {
-        let Planned::Append(plan) = AppendPlan::new(&self.log, events).unwrap() else { panic!("new events") };
-        for event in plan.events() {
-            self.log.record(event).unwrap();
-        }
+        let Planned::Append(plan) = AppendPlan::new(&mut self.log, events).unwrap() else {
+            panic!("new events")
+        };
         self.events.extend_from_slice(plan.events());
         plan
     }
@@ -266,11 +266,7 @@ impl Walk {
         // Planned together: what the advance recorded is planned again with one more event.
         let mut events = step.plan.events().to_vec();
         self.events.truncate(self.events.len() - events.len());
-        let mut log = LogKeys::new(self.session.clone());
-        for event in &self.events {
-            log.record(event).unwrap();
-        }
-        self.log = log;
+        self.log = SessionState::fold(self.session.clone(), &self.events).unwrap();
         events.push(event);
         step.plan = self.planned(events);
         step.artifact = Some(content.to_vec());

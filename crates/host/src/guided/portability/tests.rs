@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use storage::disk::{Fault, FaultyDisk, Survival};
+use storage::disk::{Disk as _, DiskPath, Fault, FaultyDisk, Survival};
 use storage::files::SessionFiles;
 
 use super::*;
 use crate::catalogue::{Catalogue, CatalogueOptions};
-use crate::guided::api::{ContinueRequest, Handle, Intent, StartRequest};
+use crate::guided::api::{ContinueRequest, Handle, Intent, ResumeRequest, StartRequest};
 use crate::system::{ManualClock, SeededEntropy};
 
 fn guided(disk: &FaultyDisk, seed: u64) -> Guided {
@@ -17,9 +17,55 @@ fn guided(disk: &FaultyDisk, seed: u64) -> Guided {
     )
 }
 
+fn call(handle: Handle, intent: Intent) -> ContinueRequest {
+    let notes_markdown = (intent == Intent::Advance).then(|| "too little".to_owned());
+    ContinueRequest {
+        handle,
+        intent,
+        notes_markdown,
+        artifacts: Vec::new(),
+        context: None,
+        preferences: None,
+    }
+}
+
+/// The state that the last append of the session made.
+fn last_snapshot(disk: &FaultyDisk) -> String {
+    let files = disk.files();
+    let blocked = |(path, bytes): &(&String, &Vec<u8>)| {
+        path.starts_with("snapshots/") && String::from_utf8_lossy(bytes).contains("\"kind\":\"blocked\"")
+    };
+    files.iter().find(blocked).map(|(path, _)| path.clone()).unwrap()
+}
+
 /// A session of a blocked attempt and a checkpoint, exported.
 fn exported() -> (SessionId, Vec<u8>) {
     let service = guided(&FaultyDisk::default(), 1);
+    let id = session(&service);
+    let bytes = service.export(&id).unwrap();
+    (id, bytes)
+}
+
+/// The same session, without its last append.
+fn salvaged() -> (SessionId, Vec<u8>) {
+    let disk = FaultyDisk::default();
+    let service = guided(&disk, 1);
+    let id = session(&service);
+    damage(&disk, &last_segment(&disk), |bytes| bytes[0] ^= 1);
+    (id.clone(), guided(&disk, 2).export_sound_part(&id).unwrap().bundle)
+}
+
+fn last_segment(disk: &FaultyDisk) -> String {
+    disk.files().into_keys().rfind(|path| path.contains("/events/")).unwrap()
+}
+
+fn damage(disk: &FaultyDisk, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = disk.files()[path].clone();
+    change(&mut bytes);
+    disk.overwrite(path, bytes);
+}
+
+fn session(service: &Guided) -> SessionId {
     let request = StartRequest {
         workflow_id: "wr.change_review".to_owned(),
         goal: "cross over".to_owned(),
@@ -27,33 +73,32 @@ fn exported() -> (SessionId, Vec<u8>) {
     };
     let reply = service.start(request).unwrap();
     service.checkpoint(reply.checkpoint_token.as_deref().unwrap(), None).unwrap();
-    let blocked = service
-        .proceed(ContinueRequest {
-            handle: Handle::Single(reply.continue_token.unwrap()),
-            intent: Intent::Advance,
-            notes_markdown: Some("too little".to_owned()),
-            artifacts: Vec::new(),
-            context: None,
-            preferences: None,
-        })
-        .unwrap();
+    let blocked =
+        service.proceed(call(Handle::Single(reply.continue_token.unwrap()), Intent::Advance)).unwrap();
     assert!(blocked.blocked.is_some());
-    let id = SessionId::parse(&reply.run.session_id).unwrap();
-    let bytes = service.export(&id).unwrap();
-    (id, bytes)
+    SessionId::parse(&reply.run.session_id).unwrap()
 }
 
 #[test]
 fn an_import_is_whole_or_absent_at_every_crash_point() {
     let (id, bytes) = exported();
+    let told = whole_or_absent(&bytes);
+    assert_eq!((told.session_id, told.salvaged), (id, None));
+    let (id, bytes) = salvaged();
+    let told = whole_or_absent(&bytes);
+    assert!(told.session_id != id && told.salvaged.is_some(), "a part, which does not keep its id");
+}
+
+fn whole_or_absent(bytes: &[u8]) -> ImportOutcome {
     let disk = FaultyDisk::default();
-    guided(&disk, 2).import(&bytes, false).unwrap();
-    let whole = SessionFiles::open(Arc::new(disk.clone())).unwrap().load(&id).unwrap().events;
+    let outcome = guided(&disk, 2).import(bytes, false).unwrap();
+    let id = &outcome.session_id;
+    let whole = SessionFiles::open(Arc::new(disk.clone())).unwrap().load(id).unwrap().events;
     let writes = disk.writes();
     assert!(writes > 10, "{writes}");
     for crash_at in 0..writes {
         let disk = FaultyDisk::new(Fault::CrashBefore(crash_at));
-        let told = guided(&disk, 2).import(&bytes, false).is_ok();
+        let told = guided(&disk, 2).import(bytes, false).is_ok();
         for survival in Survival::ALL {
             let after = disk.surviving(survival);
             let service = guided(&after, 3);
@@ -65,10 +110,157 @@ fn an_import_is_whole_or_absent_at_every_crash_point() {
             for session in &sessions {
                 assert_eq!(service.files().load(session).unwrap().events, whole, "{crash_at} {survival:?}");
                 assert!(service.files().verify(session).unwrap().is_sound(), "{crash_at} {survival:?}");
+                let mark = service.files().salvaged(session).unwrap();
+                assert_eq!(mark, outcome.salvaged, "what is a part is never seen without its mark");
             }
-            let again = service.import(&bytes, false).unwrap();
-            assert_eq!(again.as_new, !sessions.is_empty(), "{crash_at} {survival:?}");
+            let again = service.import(bytes, false).unwrap();
+            let is_part = outcome.salvaged.is_some();
+            assert_eq!(again.as_new, is_part || !sessions.is_empty(), "{crash_at} {survival:?}");
         }
+    }
+    outcome
+}
+
+#[test]
+fn the_sound_part_of_a_damaged_session_travels_says_so_and_is_gone_on_with_as_a_new_session() {
+    type Damaging = fn(&FaultyDisk);
+    let cases: [(&str, Damaging, &str, usize); 5] = [
+        (
+            "the last segment",
+            |disk| damage(disk, &last_segment(disk), |bytes| bytes[0] ^= 1),
+            "digest_mismatch",
+            2,
+        ),
+        (
+            "the end of the manifest",
+            |disk| {
+                let manifest =
+                    disk.files().into_keys().find(|path| path.ends_with("manifest.jsonl")).unwrap();
+                damage(disk, &manifest, |bytes| bytes.extend(b"{}"));
+            },
+            "schema_validation_failed",
+            3,
+        ),
+        (
+            "the state of the last node",
+            |disk| damage(disk, &last_snapshot(disk), Vec::clear),
+            "STORE_OBJECT_DAMAGED",
+            2,
+        ),
+        (
+            "the state of the last node, gone",
+            |disk| disk.remove_file(&DiskPath::parse(&last_snapshot(disk)).unwrap()).unwrap(),
+            "STORE_OBJECT_MISSING",
+            2,
+        ),
+        (
+            "the last segment, and the state that it made",
+            |disk| {
+                damage(disk, &last_snapshot(disk), Vec::clear);
+                damage(disk, &last_segment(disk), Vec::clear);
+            },
+            "digest_mismatch",
+            2,
+        ),
+    ];
+    for (name, damaging, reason, appends) in cases {
+        let disk = FaultyDisk::default();
+        let id = session(&guided(&disk, 1));
+        let whole = guided(&disk, 1).files().load(&id).unwrap();
+        damaging(&disk);
+        let before = disk.files();
+        let service = guided(&disk, 2);
+        assert!(service.export(&id).is_err(), "{name}: not by accident");
+        let part = service.export_sound_part(&id).unwrap();
+        assert!(disk.files() == before, "{name}: nothing is mended or marked");
+        let said = part.salvaged.clone().unwrap();
+        assert_eq!((&said.session_id, said.reason.as_str()), (&id, reason), "{name}: {}", said.problem);
+        let bundle = bundle::read(&part.bundle).unwrap();
+        assert_eq!(bundle.salvaged(), Some(&said), "{name}");
+        assert_eq!(bundle.session().events, whole.events[..part.events], "{name}");
+        assert_eq!(bundle::as_is(bundle).unwrap().segments.len(), appends, "{name}");
+
+        // Elsewhere its id is free, and it does not get it: tokens of the whole must not find the part.
+        let service = guided(&FaultyDisk::default(), 3);
+        let outcome = service.import(&part.bundle, false).unwrap();
+        assert!(outcome.as_new && outcome.session_id != id, "{name}");
+        assert_eq!(outcome.salvaged.as_ref(), Some(&said), "{name}");
+        assert!(service.files().verify(&outcome.session_id).unwrap().is_sound(), "{name}");
+        assert_eq!(service.files().salvaged(&outcome.session_id).unwrap().as_ref(), Some(&said), "{name}");
+        let request =
+            ResumeRequest { session_id: Some(outcome.session_id.to_string()), ..ResumeRequest::default() };
+        let found = service.resume(&request).unwrap().candidates;
+        let state_token = found[0]["resumeToken"].as_str().unwrap().to_owned();
+        let handle = Handle::Pair { state_token, ack_token: None };
+        let back = service.proceed(call(handle, Intent::Rehydrate)).unwrap();
+        let handle = Handle::Single(back.continue_token.unwrap());
+        assert!(
+            service.proceed(call(handle, Intent::Advance)).unwrap().blocked.is_some(),
+            "{name}: it goes on"
+        );
+        let again = bundle::read(&service.export(&outcome.session_id).unwrap()).unwrap();
+        assert_eq!(again.salvaged(), Some(&said), "{name}: and stays a part for whoever gets it next");
+    }
+}
+
+#[test]
+fn of_a_sound_session_the_sound_part_is_the_whole() {
+    let service = guided(&FaultyDisk::default(), 1);
+    let id = session(&service);
+    let part = service.export_sound_part(&id).unwrap();
+    assert_eq!((part.bundle, part.salvaged), (service.export(&id).unwrap(), None));
+}
+
+#[test]
+fn nothing_is_salvaged_where_nothing_is_sound_or_a_newer_program_can_read_it_all() {
+    type Damaging = fn(&FaultyDisk);
+    let cases: [(&str, Damaging, &str); 4] = [
+        (
+            "the first segment",
+            |disk| {
+                let first = disk.files().into_keys().find(|path| path.contains("/events/")).unwrap();
+                damage(disk, &first, |bytes| bytes[0] ^= 1);
+            },
+            "SESSION_NOT_HEALTHY",
+        ),
+        (
+            "a later manifest",
+            |disk| {
+                let manifest =
+                    disk.files().into_keys().find(|path| path.ends_with("manifest.jsonl")).unwrap();
+                damage(disk, &manifest, |bytes| {
+                    let text = String::from_utf8(bytes.clone()).unwrap();
+                    let (head, last) = text.trim_end().rsplit_once('\n').unwrap();
+                    *bytes = format!("{head}\n{}\n", last.replacen("\"v\":1", "\"v\":2", 1)).into_bytes();
+                });
+            },
+            "SESSION_NOT_HEALTHY",
+        ),
+        (
+            "a later snapshot",
+            |disk| {
+                damage(disk, &last_snapshot(disk), |bytes| {
+                    let text = String::from_utf8(bytes.clone()).unwrap();
+                    *bytes = text.replacen("\"v\":1", "\"v\":2", 1).into_bytes();
+                });
+            },
+            "STORE_NEWER_VERSION",
+        ),
+        (
+            "no workflow",
+            |disk| {
+                let workflow = disk.files().into_keys().find(|path| path.starts_with("workflows/")).unwrap();
+                disk.remove_file(&DiskPath::parse(&workflow).unwrap()).unwrap();
+            },
+            "STORE_OBJECT_MISSING",
+        ),
+    ];
+    for (name, damaging, code) in cases {
+        let disk = FaultyDisk::default();
+        let id = session(&guided(&disk, 1));
+        damaging(&disk);
+        let refusal = guided(&disk, 2).export_sound_part(&id).unwrap_err();
+        assert_eq!(refusal.envelope().code(), code, "{name}: {refusal}");
     }
 }
 
@@ -107,6 +299,6 @@ fn moments_are_written_as_dates() {
         (1_735_689_599_999, "2024-12-31T23:59:59.999Z"),
         (4_107_542_400_123, "2100-03-01T00:00:00.123Z"),
     ] {
-        assert_eq!(date_and_time(ms), expected, "{ms}");
+        assert_eq!(export::date_and_time(ms), expected, "{ms}");
     }
 }

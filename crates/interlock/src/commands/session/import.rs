@@ -8,7 +8,7 @@ use guide::bundle::BUNDLE_BYTES;
 
 use crate::arguments::SessionImport;
 use crate::failure::{Answer, Failure};
-use crate::output::{self, Layout};
+use crate::output::{self, Layout, WARNING};
 use crate::progress::Waiting;
 use crate::service;
 use crate::settings::Settings;
@@ -23,6 +23,13 @@ pub(super) fn run(arguments: &SessionImport, settings: &Settings) -> Result<Answ
         output::json(&outcome, Layout::Compact)?;
     } else {
         // The id alone on standard output, for scripts; the rest is for eyes.
+        if let Some(part) = &outcome.salvaged {
+            output::note(&format!(
+                "{WARNING}partial data{WARNING:#}: this is the sound part of {}; what followed was not: {}",
+                part.session_id,
+                output::clean(&part.problem)
+            ));
+        }
         if outcome.as_new {
             output::note(&format!("Imported {} as a new session.", outcome.exported_session_id));
         }

@@ -27,6 +27,9 @@ pub(super) struct Replay {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) damage: Option<String>,
     pub(super) kept: bool,
+    /// Why it is only a part, if it was made of what was left of another session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) salvaged: Option<guide::bundle::Salvaged>,
     pub(super) events: u64,
     pub(super) created_ms: Option<u64>,
     pub(super) last_modified_ms: Option<u64>,
@@ -133,6 +136,7 @@ pub(super) fn replay(files: &SessionFiles, salvaged: &Salvaged, kept: bool, limi
         health: salvaged.health_name(),
         damage: (!salvaged.is_healthy()).then(|| salvaged.health()),
         kept,
+        salvaged: None,
         events: state.next_index().0,
         created_ms: state.first_timestamp_ms(),
         last_modified_ms: state.last_timestamp_ms(),

@@ -23,7 +23,8 @@ pub(super) fn run(arguments: &SessionShow, settings: &Settings) -> Result<Answer
     let files = service::open_files_to_read(settings)?;
     let id = lookup::session(&files, &arguments.id)?;
     let salvaged = salvage(&files, &id)?;
-    let replay = replay(&files, &salvaged, files.is_kept(&id)?, arguments.limit);
+    let mut replay = replay(&files, &salvaged, files.is_kept(&id)?, arguments.limit);
+    replay.salvaged = files.salvaged(&id)?;
     if arguments.answering.json {
         output::json(&replay, Layout::Compact)?;
     } else {
@@ -45,6 +46,14 @@ fn words(replay: &Replay, full: bool, now_ms: u64) -> String {
     );
     if let Some(parent) = &replay.parent_session_id {
         let _ = writeln!(words, "delegated from {parent}");
+    }
+    if let Some(part) = &replay.salvaged {
+        let _ = writeln!(
+            words,
+            "{WARNING}partial data{WARNING:#}: it is the sound part of {}; what followed was not: {}",
+            part.session_id,
+            output::clean(&part.problem)
+        );
     }
     if let Some(damage) = &replay.damage {
         let _ = writeln!(words, "{BAD}{}{BAD:#}: it is {}", replay.health, output::clean(damage));

@@ -26,8 +26,8 @@ pub(super) fn run(arguments: &WorkflowList, settings: Settings) -> Result<Answer
     if !arguments.tag.is_empty() {
         listing.entries.retain(|entry| entry.tags.iter().any(|tag| arguments.tag.contains(tag)));
     }
-    for entry in listing.entries.iter_mut().filter(|entry| entry.hash.is_none()) {
-        entry.hash = catalogue.bundled_hash(&entry.workflow_id);
+    for entry in listing.entries.iter_mut().filter(|entry| entry.workflow_hash.is_none()) {
+        entry.workflow_hash = catalogue.bundled_hash(&entry.workflow_id);
     }
     if arguments.answering.json {
         output::json(&listing, Layout::Compact)?;
@@ -48,7 +48,7 @@ fn words(listing: &Listing) -> String {
             output::shortened(&entry.name, NAME_CHARACTERS).into(),
             entry.version.as_str().into(),
             wire(&entry.source_kind).into(),
-            Cell::styled(entry.hash.map(short).unwrap_or_default(), DIM),
+            Cell::styled(entry.workflow_hash.map(short).unwrap_or_default(), DIM),
         ]);
     }
     let mut words = table.to_string();
