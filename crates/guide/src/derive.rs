@@ -14,7 +14,7 @@
 //! | [`checkpoint_node_id`] | session, run, bookmarked node, checkpoint attempt |
 //! | [`attempt_id`] | session, node, number of `advance_recorded` events on the node |
 //! | [`checkpoint_attempt_id`] | session, node, number of `checkpoint` edges from the node |
-//! | [`recap_output_id`], [`artifact_output_id`] | attempt (and index of the artifact) |
+//! | [`recap_output_id`], [`artifact_output_id`], [`correction_output_id`] | attempt (and index of the artifact) |
 //! | [`gap_id`] | [`Cause`], index |
 //! | [`trace_id`], [`context_id`], [`preference_change_id`] | [`Cause`] |
 //! | [`validation_id`], [`capability_observation_id`], [`divergence_id`] | attempt, index |
@@ -126,6 +126,11 @@ pub fn artifact_output_id(attempt: &AttemptId, index: usize) -> OutputId {
     OutputId::derived(&["artifact", attempt.as_str(), &index.to_string()])
 }
 
+/// The notes that an attempt puts in place of those of the step before.
+pub fn correction_output_id(attempt: &AttemptId) -> OutputId {
+    OutputId::derived(&["correction", attempt.as_str()])
+}
+
 /// The gap at `index` among those that `cause` discloses.
 pub fn gap_id(cause: Cause<'_>, index: usize) -> GapId {
     let [kind, id] = cause.parts();
@@ -198,6 +203,7 @@ mod tests {
         assert_eq!(attempts.iter().collect::<BTreeSet<_>>().len(), attempts.len());
         assert_eq!(retry_attempt_id(&session, &nodes[1]), attempts[2]);
         assert_ne!(recap_output_id(&attempt), artifact_output_id(&attempt, 0));
+        assert_ne!(recap_output_id(&attempt), correction_output_id(&attempt));
         assert_ne!(gap_id(Cause::Attempt(&attempt), 0), gap_id(Cause::Attempt(&attempt), 1));
         assert_ne!(context_id(Cause::Start(&run)), context_id(Cause::Attempt(&attempt)));
     }

@@ -6,11 +6,13 @@
 //! that is recorded is answered from there and never decided again.
 
 mod advance;
+mod answers;
 mod checkpoint;
 pub mod context;
 mod error;
 mod evidence;
 mod ledger;
+mod mend;
 mod reasons;
 mod start;
 

@@ -31,7 +31,9 @@ pub use event::{
     EdgeCause, EdgeCauseKind, EdgeKind, Event, EventData, NodeKind, ObservationKey, ObservationValue, Scope,
     WorkflowSourceKind,
 };
-pub use gap::{EvidenceRef, GapDetail, GapReason, GapResolution, GapSeverity, UserOnlyDependency};
+pub use gap::{
+    EvidenceRef, GapDetail, GapReason, GapResolution, GapSeverity, NonAssumableChoiceKind, UserOnlyDependency,
+};
 pub use ids::{
     AttemptId, ContextId, EventId, EventIndex, GapId, ManifestIndex, NodeId, OutputId, RunId, SessionId,
     TraceId, WorkflowHash, derive_id,

@@ -100,6 +100,7 @@ impl Writer<'_> {
         sections.extend(requirements::delegations(&self.step.delegations, self.context));
         sections.extend(requirements::output(workflow, self.step, self.context));
         sections.extend(requirements::assessments(workflow, self.step));
+        sections.extend(requirements::user(self.step, self.context));
         sections.extend(requirements::notes(self.step, occasion));
         for fragment in &self.step.prompt_fragments {
             // A condition that cannot be evaluated does not hold.

@@ -3,6 +3,7 @@
 //! * `source`: the authoring format, JSON or YAML, unknown members refused.
 //! * `compile`: deterministic passes from source to [`compiled`].
 //! * `condition`, `criteria`, `contract`: the small languages inside, with their evaluators.
+//! * `needs`: what a step needs of the user.
 //! * `registry`: the closed sets that come with the program.
 
 pub mod compile;
@@ -11,6 +12,7 @@ pub mod condition;
 pub mod contract;
 pub mod criteria;
 pub mod ids;
+pub mod needs;
 pub mod problem;
 pub mod registry;
 pub mod source;

@@ -6,6 +6,7 @@
 
 pub mod api;
 mod checkpoint;
+mod gaps;
 mod place;
 mod portability;
 mod proceed;

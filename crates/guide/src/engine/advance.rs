@@ -1,11 +1,14 @@
 //! An attempt to acknowledge the pending step.
 
+mod disclose;
+
 use canon::budget;
 use serde_json::{Map, Value};
 
 use super::evidence::{self, Artifact, Evidence};
 use super::ledger::Ledger;
-use super::reasons::{self, Reason};
+use super::mend::{self, Correction, Resolution};
+use super::reasons::{self, GapFacts, Reason};
 use super::start::exceeded_recommendation;
 use super::{Additions, EngineError, NewArtifact, NewSnapshot, context};
 use crate::derive::{self, Cause};
@@ -15,9 +18,9 @@ use crate::record::budgets::{
 };
 use crate::record::{
     AdvanceIntent, AdvanceOutcome, ArtifactRef, AttemptId, Autonomy, Block, Blocked, ContextSource,
-    EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, EvidenceRef, ExecutionSnapshot,
-    GapDetail, GapReason, GapResolution, GapSeverity, NodeId, NodeKind, OutputChannel, OutputPayload,
-    Pending, PreferenceChange, PreferenceSource, Preferences, RunId, Scope, TraceEntry, TraceId, TraceKind,
+    EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, ExecutionSnapshot, GapSeverity,
+    NodeId, NodeKind, OutputChannel, OutputPayload, Pending, PreferenceChange, PreferenceSource, Preferences,
+    RunId, Scope, TraceEntry, TraceId, TraceKind,
 };
 use crate::state::{Node, Run, SessionState};
 use crate::workflow::compiled::CompiledWorkflow;
@@ -85,16 +88,12 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
     let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
     let notes = request.output.notes_markdown.as_deref();
     let innermost = stack.last().map(|frame| &frame.loop_id);
-    let evidence = evidence::judge(request.workflow, step, innermost, notes, &values, &visible, known);
+    let mut evidence = evidence::judge(request.workflow, step, innermost, notes, &values, &visible, known);
+    evidence.take_answers(step, &values, &visible, preferences.autonomy);
+    let resolutions = mend::resolutions(state, run, &values)?;
+    let correction = mend::correction(state, node, &values)?;
 
-    let attempt = Attempt {
-        state,
-        node,
-        run,
-        attempt_id: request.attempt_id,
-        workflow: request.workflow,
-        now_ms: request.now_ms,
-    };
+    let attempt = Attempt { state, node, run, attempt_id: request.attempt_id, now_ms: request.now_ms };
     let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
     let (tolerated, mut reasons): (Vec<&Reason>, Vec<&Reason>) =
         evidence.reasons.iter().partition(|reason| reasons::is_tolerated(&reason.reason, preferences));
@@ -116,20 +115,23 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
             return attempt.block(request.snapshot, &evidence, artifacts, &[reason]);
         }
     };
-    let mut gaps: Vec<(GapSeverity, Reason)> = Vec::new();
-    gaps.extend(reasons::disclosed(&reasons).into_iter().map(|reason| (GapSeverity::Critical, reason)));
-    gaps.extend(tolerated.into_iter().map(|reason| (GapSeverity::Warning, reason.clone())));
-    gaps.extend(
-        next.passed_over
-            .iter()
-            .map(|reason| (GapSeverity::Critical, Reason::of(reason.clone(), &step.step_id))),
-    );
+    let wanted = request.preferences.filter(|wanted| *wanted != node.preferences);
+    let mut gaps: Vec<GapFacts> = Vec::new();
+    gaps.extend(reasons::disclosed(&reasons).iter().map(|reason| reason.gap(GapSeverity::Critical)));
+    gaps.extend(tolerated.into_iter().chain(&evidence.waived).map(|reason| reason.gap(GapSeverity::Warning)));
+    let passed_over = next.passed_over.iter().map(|reason| Reason::of(reason.clone(), &step.step_id));
+    gaps.extend(passed_over.map(|reason| reason.gap(GapSeverity::Critical)));
+    let exceeded = wanted.and_then(|wanted| exceeded_recommendation(request.workflow, wanted));
+    gaps.extend(exceeded.map(GapFacts::beyond_recommendation));
     let changes = Changes {
         notes,
         context: merged.filter(|merged| merged != state.context(&run.id)),
-        preferences: request.preferences.filter(|wanted| *wanted != node.preferences),
+        preferences: wanted,
+        gaps,
+        resolutions,
+        correction,
     };
-    Ok(attempt.succeed(next, &evidence, artifacts, &gaps, changes))
+    Ok(attempt.succeed(next, &evidence, artifacts, changes))
 }
 
 /// An attempt that was understood.
@@ -138,7 +140,6 @@ struct Attempt<'a> {
     node: &'a Node,
     run: &'a Run,
     attempt_id: &'a AttemptId,
-    workflow: &'a CompiledWorkflow,
     now_ms: u64,
 }
 
@@ -147,6 +148,10 @@ struct Changes<'a> {
     notes: Option<&'a str>,
     context: Option<Map<String, Value>>,
     preferences: Option<Preferences>,
+    /// What the run goes on without.
+    gaps: Vec<GapFacts>,
+    resolutions: Vec<Resolution>,
+    correction: Option<Correction>,
 }
 
 impl Attempt<'_> {
@@ -209,7 +214,6 @@ impl Attempt<'_> {
         next: interpret::Next,
         evidence: &Evidence,
         artifacts: Vec<Artifact>,
-        gaps: &[(GapSeverity, Reason)],
         changes: Changes<'_>,
     ) -> Additions {
         let to = self.next_node();
@@ -221,15 +225,8 @@ impl Attempt<'_> {
         let mut ledger = self.ledger();
         let recorded = self.record_outcome(&mut ledger, &to);
         self.add_validation(&mut ledger, evidence);
-        for (index, (severity, reason)) in gaps.iter().enumerate() {
-            let (gap_reason, summary) = reason.gap();
-            self.add_gap(&mut ledger, index, *severity, gap_reason, summary, Some(recorded.clone()));
-        }
-        let exceeded = changes.preferences.and_then(|wanted| exceeded_recommendation(self.workflow, wanted));
-        if let Some(summary) = exceeded {
-            let reason = GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation);
-            self.add_gap(&mut ledger, gaps.len(), GapSeverity::Warning, reason, summary, None);
-        }
+        let open_critical_gaps = changes.open_critical_gaps(self.run.open_critical_gaps);
+        self.add_gaps(&mut ledger, changes.gaps, changes.resolutions, &recorded);
         if let Some(context) = changes.context {
             let context_id = derive::context_id(cause);
             ledger.add(
@@ -265,6 +262,9 @@ impl Attempt<'_> {
             });
         }
         add_trace(&mut ledger, &self.run.id, &self.node.id, cause, trace);
+        if let Some(correction) = changes.correction {
+            self.add_correction(&mut ledger, correction);
+        }
         self.add_node(&mut ledger, &to, NodeKind::Step, &snapshot, recorded);
         if let Some(wanted) = changes.preferences {
             let change_id = derive::preference_change_id(cause);
@@ -297,15 +297,10 @@ impl Attempt<'_> {
         let artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
         self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
         if complete {
-            let critical = gaps.iter().filter(|(severity, _)| *severity == GapSeverity::Critical).count();
             ledger.add(
                 Scope::Run(self.run.id.clone()),
                 &[self.run.id.as_str(), to.as_str()],
-                EventData::RunCompleted {
-                    tip_node_id: to.clone(),
-                    open_critical_gaps: self.run.open_critical_gaps
-                        + u32::try_from(critical).unwrap_or(u32::MAX),
-                },
+                EventData::RunCompleted { tip_node_id: to.clone(), open_critical_gaps },
             );
         }
         Additions {
@@ -350,30 +345,6 @@ impl Attempt<'_> {
                 },
             );
         }
-    }
-
-    fn add_gap(
-        &self,
-        ledger: &mut Ledger,
-        index: usize,
-        severity: GapSeverity,
-        reason: GapReason,
-        summary: String,
-        evidence: Option<EventId>,
-    ) {
-        let gap_id = derive::gap_id(Cause::Attempt(self.attempt_id), index);
-        ledger.add(
-            Scope::Node(self.run.id.clone(), self.node.id.clone()),
-            &[gap_id.as_str()],
-            EventData::GapRecorded {
-                gap_id: gap_id.clone(),
-                severity,
-                reason,
-                summary,
-                resolution: GapResolution::Unresolved,
-                evidence_refs: evidence.map(|event_id| EvidenceRef::Event { event_id }).into_iter().collect(),
-            },
-        );
     }
 
     fn add_observations(&self, ledger: &mut Ledger, evidence: &Evidence) {

@@ -2,6 +2,8 @@
 
 use canon::error::{Envelope, Retry};
 
+use crate::record::GapId;
+
 canon::error_codes! {
     /// What a caller can get wrong, besides tokens.
     pub enum EngineErrorCode {
@@ -51,6 +53,24 @@ pub enum EngineError {
         /// What is wrong.
         reason: String,
     },
+    /// An artifact that would mend what is recorded, and cannot.
+    #[error("artifact {index}: {reason}")]
+    CannotMend {
+        /// Which one, from 0.
+        index: usize,
+        /// Why.
+        reason: String,
+        /// One of its kind that can.
+        example: &'static str,
+    },
+    /// A gap that is to be closed and is none of the run's.
+    #[error("no gap of this run is called {gap_id:?}")]
+    UnknownGap {
+        /// What it was called.
+        gap_id: String,
+        /// The open gaps of the run, the newest first, as many as are worth naming.
+        open: Vec<GapId>,
+    },
     /// The step was blocked too often in a row.
     #[error("this step was blocked {count} times in a row")]
     TooManyBlocks {
@@ -85,7 +105,9 @@ impl EngineError {
             | Self::ContextTooDeep { .. }
             | Self::ContextNotCanonical { .. }
             | Self::ReservedContextKey { .. }
-            | Self::Artifact { .. } => EngineErrorCode::Validation,
+            | Self::Artifact { .. }
+            | Self::CannotMend { .. }
+            | Self::UnknownGap { .. } => EngineErrorCode::Validation,
             Self::TooManyBlocks { .. } | Self::TerminalBlock | Self::CannotBegin { .. } | Self::Complete => {
                 EngineErrorCode::Precondition
             }
@@ -114,6 +136,18 @@ impl EngineError {
             Self::Artifact { index, .. } => envelope
                 .suggest("Send each artifact as a JSON object with a `kind`, and large documents by reference.")
                 .detail("index", *index),
+            Self::CannotMend { index, example, .. } => envelope
+                .suggest(format!("Nothing was recorded. Send it like this, or leave it out: {example}"))
+                .detail("index", *index),
+            Self::UnknownGap { open, .. } => {
+                let open: Vec<&str> = open.iter().map(GapId::as_str).collect();
+                let suggestion = if open.is_empty() {
+                    "Nothing is open: leave the wr.gap_resolution out.".to_owned()
+                } else {
+                    format!("Copy the gapId from a reply. Open are: {}.", open.join(", "))
+                };
+                envelope.suggest(suggestion)
+            }
             Self::TooManyBlocks { count } => envelope
                 .suggest(
                     "Stop repeating the same attempt. Read the blockers again, ask the user, or rehydrate an earlier \

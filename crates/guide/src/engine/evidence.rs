@@ -3,18 +3,19 @@
 use canon::digest::Digest;
 use serde_json::{Map, Value};
 
-use super::EngineError;
 use super::reasons::Reason;
+use super::{EngineError, answers};
 use crate::interpret::Decision;
 use crate::record::budgets::{ARTIFACT_BYTES, ARTIFACTS, VALIDATION_ISSUE_BYTES, VALIDATION_ITEMS};
 use crate::record::{
-    AttemptContext, BlockReason, Blocker, BlockerCode, Capability, CapabilityStatus, ClaimDetail, ClaimedBy,
-    ClaimedStatus, DelimiterSafe, DivergenceReason, EnforcementGrade, FailureCode, Pointer, ProbeDetail,
-    Provenance, StepName, UseDetail, UseResult, ValidationResult,
+    AttemptContext, Autonomy, BlockReason, Blocker, BlockerCode, Capability, CapabilityStatus, ClaimDetail,
+    ClaimedBy, ClaimedStatus, DelimiterSafe, DivergenceReason, EnforcementGrade, FailureCode, Pointer,
+    ProbeDetail, Provenance, StepName, UseDetail, UseResult, ValidationResult,
 };
 use crate::workflow::compiled::{CapabilityNeed, CompiledWorkflow, LoopControl, Step};
 use crate::workflow::contract::{self, ContractVerdict, assessment};
 use crate::workflow::criteria;
+use crate::workflow::needs::Giver;
 
 /// The contract of a capability observation.
 const CAPABILITY_CONTRACT: &str = "wr.contracts.capability_observation";
@@ -35,6 +36,8 @@ pub(super) struct Artifact {
 pub(super) struct Evidence {
     /// Why it is not enough; empty when it is.
     pub(super) reasons: Vec<Reason>,
+    /// What a run of this autonomy goes on without, with a warning.
+    pub(super) waived: Vec<Reason>,
     /// What was checked, by contract.
     pub(super) validation: Option<(String, ValidationResult)>,
     pub(super) assessments: Vec<assessment::Assessed>,
@@ -251,6 +254,25 @@ impl Evidence {
 
     fn observes(&self, capability: Capability) -> bool {
         self.capabilities.iter().any(|seen| seen.capability == capability)
+    }
+
+    /// What the user has to answer and did not. It stands behind everything else: a block that no answer can lift
+    /// is told as such.
+    pub(super) fn take_answers(
+        &mut self,
+        step: &Step,
+        artifacts: &[Value],
+        context: &Map<String, Value>,
+        autonomy: Autonomy,
+    ) {
+        for (need, reason) in answers::unmet(step, artifacts, context) {
+            // In never-stop the reason is disclosed as critical, unless its coordinator could have given it.
+            if need.giver == Giver::Coordinator && !need.stops(autonomy) {
+                self.waived.push(reason);
+            } else {
+                self.reasons.push(reason);
+            }
+        }
     }
 
     fn take_divergences(&mut self, artifacts: &[Value]) {

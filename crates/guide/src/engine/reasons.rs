@@ -5,8 +5,8 @@ use canon::budget;
 use crate::interpret::Obstacle;
 use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, BLOCKERS, SUGGESTED_FIX_BYTES, SUMMARY_BYTES};
 use crate::record::{
-    BlockReason, Blocker, BlockerCode, BlockerReport, Capability, GapDetail, GapReason, Pointer, Preferences,
-    ReportError, RiskPolicy, StepName,
+    BlockReason, Blocker, BlockerCode, BlockerReport, Capability, GapDetail, GapReason, GapSeverity, Pointer,
+    Preferences, ReportError, RiskPolicy, StepName,
 };
 
 /// A reason, and the blocker that tells a caller about it.
@@ -44,8 +44,29 @@ impl Reason {
     }
 
     /// What goes into the log when a run does not stop for it.
-    pub(super) fn gap(&self) -> (GapReason, String) {
-        (gap(&self.reason), budget::truncate(&self.blocker.message, SUMMARY_BYTES).into_owned())
+    pub(super) fn gap(&self, severity: GapSeverity) -> GapFacts {
+        GapFacts {
+            severity,
+            reason: gap(&self.reason),
+            summary: budget::truncate(&self.blocker.message, SUMMARY_BYTES).into_owned(),
+            pointer: Some(self.blocker.pointer.clone()),
+        }
+    }
+}
+
+/// What a gap says.
+pub(super) struct GapFacts {
+    pub(super) severity: GapSeverity,
+    pub(super) reason: GapReason,
+    pub(super) summary: String,
+    pub(super) pointer: Option<Pointer>,
+}
+
+impl GapFacts {
+    /// Preferences that go beyond what the author recommends: worth a warning, about nothing in particular.
+    pub(super) const fn beyond_recommendation(summary: String) -> Self {
+        let reason = GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation);
+        Self { severity: GapSeverity::Warning, reason, summary, pointer: None }
     }
 }
 
@@ -87,9 +108,9 @@ pub(super) const fn is_retryable(reason: &BlockReason) -> bool {
         | BlockReason::MissingContextKey { .. }
         | BlockReason::ContextBudgetExceeded
         | BlockReason::MissingNotes { .. }
-        | BlockReason::LoopLimitReached { .. } => true,
-        BlockReason::UserOnlyDependency { .. }
-        | BlockReason::RequiredCapabilityUnknown { .. }
+        | BlockReason::LoopLimitReached { .. }
+        | BlockReason::UserOnlyDependency { .. } => true,
+        BlockReason::RequiredCapabilityUnknown { .. }
         | BlockReason::RequiredCapabilityUnavailable { .. }
         | BlockReason::InvariantViolation
         | BlockReason::StorageCorruptionDetected

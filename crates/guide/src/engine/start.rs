@@ -3,14 +3,14 @@
 use serde_json::{Map, Value};
 
 use super::ledger::Ledger;
-use super::reasons::Reason;
+use super::reasons::{GapFacts, Reason};
 use super::{Additions, EngineError, NewSnapshot, context};
 use crate::derive::{self, Cause};
 use crate::interpret::{self, Circumstances, OnObstacle};
 use crate::record::{
-    Autonomy, Confidence, ContextSource, EventData, EventIndex, ExecutionSnapshot, GapDetail, GapReason,
-    GapResolution, GapSeverity, NodeKind, ObservationKey, ObservationValue, PreferenceChange,
-    PreferenceSource, Preferences, Scope, SessionId, WorkflowSourceKind,
+    Autonomy, Confidence, ContextSource, EventData, EventIndex, ExecutionSnapshot, GapResolution,
+    GapSeverity, NodeKind, ObservationKey, ObservationValue, PreferenceChange, PreferenceSource, Preferences,
+    Scope, SessionId, WorkflowSourceKind,
 };
 use crate::workflow::compiled::CompiledWorkflow;
 
@@ -137,16 +137,11 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
         );
     }
     super::advance::add_trace(&mut ledger, &run, &root, cause, next.trace);
-    let mut gaps: Vec<(GapSeverity, GapReason, String)> = Vec::new();
-    for reason in next.passed_over {
-        let (gap_reason, summary) = Reason::of(reason, &first_step).gap();
-        gaps.push((GapSeverity::Critical, gap_reason, summary));
-    }
-    if let Some(summary) = exceeded_recommendation(request.workflow, preferences) {
-        let reason = GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation);
-        gaps.push((GapSeverity::Warning, reason, summary));
-    }
-    for (index, (severity, reason, summary)) in gaps.into_iter().enumerate() {
+    let passed_over = next.passed_over.into_iter();
+    let passed_over = passed_over.map(|reason| Reason::of(reason, &first_step).gap(GapSeverity::Critical));
+    let exceeded = exceeded_recommendation(request.workflow, preferences);
+    let gaps = passed_over.chain(exceeded.map(GapFacts::beyond_recommendation));
+    for (index, GapFacts { severity, reason, summary, pointer }) in gaps.enumerate() {
         let gap_id = derive::gap_id(cause, index);
         ledger.add(
             at_root(),
@@ -156,6 +151,7 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
                 severity,
                 reason,
                 summary,
+                pointer,
                 resolution: GapResolution::Unresolved,
                 evidence_refs: Vec::new(),
             },

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{
     AssessedDimension, AttemptId, BlockerReport, Capability, CapabilityStatus, ContextId, DedupeKey, EventId,
     EventIndex, EvidenceRef, GapId, GapReason, GapResolution, GapSeverity, NodeId, OutputChannel, OutputId,
-    OutputPayload, PreferenceChange, PreferenceSource, Preferences, Provenance, RunId, SessionId,
+    OutputPayload, Pointer, PreferenceChange, PreferenceSource, Preferences, Provenance, RunId, SessionId,
     SnapshotRef, StepName, TraceEntry, TraceId, ValidationResult, WorkflowHash,
 };
 
@@ -181,6 +181,9 @@ pub enum EventData {
         reason: GapReason,
         /// What is missing, in words.
         summary: String,
+        /// What it is about, as the blocker of the same reason says it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pointer: Option<Pointer>,
         /// Whether it closes an earlier gap.
         resolution: GapResolution,
         /// What it is based on.

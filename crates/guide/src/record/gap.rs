@@ -35,6 +35,45 @@ pub enum UserOnlyDependency {
     NeedsUserEnvironmentAction,
 }
 
+impl UserOnlyDependency {
+    /// Every one, with its name on the wire.
+    pub const ALL: &'static [(&'static str, Self)] = &[
+        ("needs_user_account_access", Self::NeedsUserAccountAccess),
+        ("needs_user_approval", Self::NeedsUserApproval),
+        ("needs_user_artifact", Self::NeedsUserArtifact),
+        ("needs_user_choice", Self::NeedsUserChoice),
+        ("needs_user_environment_action", Self::NeedsUserEnvironmentAction),
+        ("needs_user_secret_or_token", Self::NeedsUserSecretOrToken),
+    ];
+}
+
+/// Why a choice may not be assumed: whoever marks a choice as the user's says which of these it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NonAssumableChoiceKind {
+    /// Both ways are right, and cost the user different things.
+    PreferenceTradeoff,
+    /// What belongs to the task, and what does not.
+    ScopeBoundary,
+    /// Something that cannot be taken back.
+    IrreversibleAction,
+    /// Something that others see or pay for.
+    ExternalSideEffect,
+    /// A rule that the user answers for.
+    PolicyOrCompliance,
+}
+
+impl NonAssumableChoiceKind {
+    /// Every one, with its name on the wire.
+    pub const ALL: &'static [(&'static str, Self)] = &[
+        ("external_side_effect", Self::ExternalSideEffect),
+        ("irreversible_action", Self::IrreversibleAction),
+        ("policy_or_compliance", Self::PolicyOrCompliance),
+        ("preference_tradeoff", Self::PreferenceTradeoff),
+        ("scope_boundary", Self::ScopeBoundary),
+    ];
+}
+
 /// Why there is a gap: a category, and its closed detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "category", content = "detail", rename_all = "snake_case")]

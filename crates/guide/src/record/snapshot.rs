@@ -202,7 +202,7 @@ pub enum BlockReason {
     MissingNotes { step_id: StepName },
     /// Retryable: the way on is to stop the loop.
     LoopLimitReached { loop_id: DelimiterSafe, iteration: u32, max_iterations: u32 },
-    /// Terminal.
+    /// Retryable, with the user's answer.
     UserOnlyDependency { detail: UserOnlyDependency, step_id: StepName },
     /// Terminal.
     RequiredCapabilityUnknown { capability: Capability },

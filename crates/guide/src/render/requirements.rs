@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Occasion, resolve};
 use crate::workflow::compiled::{CompiledWorkflow, Delegation, Step};
+use crate::workflow::needs::{self, Giver};
 use crate::workflow::{condition, criteria};
 
 /// What the output is checked for: the contract if there is one, else the criteria.
@@ -61,6 +62,32 @@ pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step) -> Option<St
         });
         lines.push(format!("  - Example: `{}`", canon::canonical::string_of(&example)));
     }
+    Some(lines.join("\n"))
+}
+
+/// What only the user can give, and how to say that it was given.
+pub(super) fn user(step: &Step, context: &Map<String, Value>) -> Option<String> {
+    let needs = needs::needs(step, context);
+    let first = needs.first()?;
+    let mut lines = vec![
+        "**USER NEEDED (System):** this step is not taken before somebody else has answered. Ask before you do what depends \
+         on the answer, and WAIT. Do not answer for anybody. Then send each answer as an artifact in `output.artifacts`. A \
+         run that never stops goes on without, and records a gap."
+            .to_owned(),
+    ];
+    for need in &needs {
+        let whose = match need.giver {
+            Giver::User => "only the user can give it",
+            Giver::Coordinator => "the coordinator can give it, or the user",
+        };
+        let (what, caution) = (resolve(need.what, context), need.caution().trim_end());
+        let caution = if caution.is_empty() { String::new() } else { format!(" {caution}") };
+        lines.push(format!("- `{}` ({}; {whose}): {what}{caution}", need.id, need.kind()));
+    }
+    lines.push(format!("- Example: `{}`", first.example()));
+    lines.push(
+        "- `outcome` is `given` or `refused`. After a no, change what was refused and ask again.".to_owned(),
+    );
     Some(lines.join("\n"))
 }
 

@@ -241,7 +241,8 @@ impl SessionState {
         node: Ordinal,
         data: &EventData,
     ) -> Result<(), FoldError> {
-        let EventData::GapRecorded { gap_id, severity, reason, summary, resolution, evidence_refs } = data
+        let EventData::GapRecorded { gap_id, severity, reason, summary, pointer, resolution, evidence_refs } =
+            data
         else {
             return Ok(());
         };
@@ -255,6 +256,7 @@ impl SessionState {
             severity: *severity,
             reason: *reason,
             summary: summary.clone(),
+            pointer: pointer.clone(),
             resolution: resolution.clone(),
             evidence_refs: evidence_refs.clone(),
             index,

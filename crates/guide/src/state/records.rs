@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::record::{
     AdvanceOutcome, AssessedDimension, AttemptId, Capability, CapabilityStatus, Confidence, DivergenceReason,
     EdgeCause, EdgeKind, EnforcementGrade, EventId, EventIndex, EvidenceRef, GapId, GapReason, GapResolution,
-    GapSeverity, NodeId, NodeKind, ObservationValue, OutputChannel, OutputId, OutputPayload, Preferences,
-    RunId, SnapshotRef, StepName, TraceId, ValidationResult, WorkflowHash, WorkflowSourceKind,
+    GapSeverity, NodeId, NodeKind, ObservationValue, OutputChannel, OutputId, OutputPayload, Pointer,
+    Preferences, RunId, SnapshotRef, StepName, TraceId, ValidationResult, WorkflowHash, WorkflowSourceKind,
 };
 
 /// Where something is in one of the fold's lists: small, and quick to follow.
@@ -223,6 +223,8 @@ pub struct Gap {
     pub reason: GapReason,
     /// In words.
     pub summary: String,
+    /// What it is about, where that was recorded.
+    pub pointer: Option<Pointer>,
     /// Whether it closes another.
     pub resolution: GapResolution,
     /// What it is based on.

@@ -178,6 +178,7 @@ impl Log {
             severity: GapSeverity::Critical,
             reason: GapReason::ContractViolation(GapDetail::MissingRequiredOutput),
             summary: "missing".to_owned(),
+            pointer: None,
             resolution,
             evidence_refs: Vec::new(),
         };

@@ -10,7 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::record::{Autonomy, Capability, DelimiterSafe, RiskPolicy, StepName, WorkflowHash};
+use crate::record::{
+    Autonomy, Capability, DelimiterSafe, NonAssumableChoiceKind, RiskPolicy, StepName, UserOnlyDependency,
+    WorkflowHash,
+};
 
 /// The version of the compiled format.
 pub const COMPILED_VERSION: u8 = 1;
@@ -144,6 +147,9 @@ pub struct Step {
     /// Whether a person has to agree before it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
+    /// What only the user can give, in the author's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user_dependencies: Vec<UserDependency>,
     /// What its notes have to keep. Ignored when there is a contract.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_criteria: Option<Criteria>,
@@ -204,6 +210,24 @@ pub enum ConfirmationKind {
     CoordinatorEval,
     /// A person.
     HumanApproval,
+}
+
+/// Something that a step needs and only the user can give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UserDependency {
+    /// Its id, unique within the step; an answer names it.
+    pub id: String,
+    /// What kind of thing it is.
+    pub reason: UserOnlyDependency,
+    /// Why a choice is the user's; with `needs_user_choice`, and only there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice_kind: Option<NonAssumableChoiceKind>,
+    /// What to ask the user for; may cite the context.
+    pub what: String,
+    /// When it is needed; always, without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
 }
 
 /// The artifact that a step has to produce.

@@ -72,6 +72,7 @@ fn representative_workflows_compile_to_the_same_bytes_for_ever() {
         ("triage.json", Format::Json),
         ("review_passes.json", Format::Json),
         ("everything.yaml", Format::Yaml),
+        ("user_needs.yaml", Format::Yaml),
     ] {
         let workflow = compiled(&fixture(name), format).workflow;
         let stem = name.split('.').next().unwrap();
@@ -82,6 +83,69 @@ fn representative_workflows_compile_to_the_same_bytes_for_ever() {
         hashes.push_str(&format!("{} {stem}\n", workflow.hash()));
     }
     assert_golden("hashes.txt", &hashes);
+}
+
+#[test]
+fn what_only_the_user_can_give_is_part_of_the_hash_wherever_the_step_comes_from() {
+    let yaml = fixture("user_needs.yaml");
+    let workflow = compiled(&yaml, Format::Yaml).workflow;
+    let value = source::read_value(&yaml, Format::Yaml).unwrap();
+    let json = compiled(value.to_string().as_bytes(), Format::Json).workflow;
+    assert_eq!(json.hash(), workflow.hash(), "YAML and JSON say the same");
+    let mut other = value.clone();
+    other["steps"][0]["userDependencies"][0]["what"] = "Something else.".into();
+    assert_ne!(compiled(other.to_string().as_bytes(), Format::Json).workflow.hash(), workflow.hash());
+    let reasons: Vec<Value> = workflow
+        .steps
+        .iter()
+        .flat_map(|step| &step.user_dependencies)
+        .map(|dependency| json!(dependency.reason))
+        .collect();
+    assert_eq!(reasons.len(), 7, "{reasons:?}");
+    let publish = workflow.steps.iter().find(|step| step.step_id.as_str() == "publish").unwrap();
+    let condition = publish.user_dependencies[1].condition.as_ref().unwrap();
+    assert_eq!(condition.0, json!({"var": "breaking"}), "a named condition stands in place of its name");
+}
+
+#[test]
+fn a_confirmation_that_is_joined_to_another_never_gets_weaker() {
+    let confirmed = |own: Value, outer: Value| {
+        let body = json!([with(step("one"), json!({"requireConfirmation": own}))]);
+        let looped = json!({"id": "again", "type": "loop", "title": "t", "requireConfirmation": outer, "body": body,
+            "loop": {"type": "for", "count": 2, "maxIterations": 2}});
+        let text = workflow(json!([looped])).to_string();
+        serde_json::to_value(&compiled(text.as_bytes(), Format::Json).workflow.steps[0].require_confirmation)
+            .unwrap()
+    };
+    let coordinator = |condition: Option<Value>| match condition {
+        None => json!({"kind": "coordinator_eval"}),
+        Some(condition) => json!({"kind": "coordinator_eval", "condition": condition}),
+    };
+    let (a, b) = (json!({"var": "a"}), json!({"var": "b"}));
+    let human = json!({"kind": "human_approval"});
+    for (own, outer, expected) in [
+        (json!(false), json!(true), human.clone()),
+        (json!(true), json!(false), human.clone()),
+        (coordinator(None), json!(true), human.clone()),
+        (json!(true), coordinator(None), human.clone()),
+        (coordinator(None), coordinator(None), coordinator(None)),
+        (a.clone(), json!(true), human),
+        (coordinator(Some(a.clone())), coordinator(Some(a.clone())), coordinator(Some(a.clone()))),
+        (a.clone(), b.clone(), json!({"kind": "human_approval", "condition": {"or": [b, a]}})),
+    ] {
+        assert_eq!(confirmed(own.clone(), outer.clone()), expected, "{own} within {outer}");
+    }
+}
+
+#[test]
+fn whoever_agrees_with_a_call_agrees_with_its_last_step() {
+    let call = json!({"id": "ideas", "title": "t", "requireConfirmation": true,
+        "templateCall": {"templateId": "wr.templates.routine.ideation"}});
+    let workflow = compiled(workflow(json!([call])).to_string().as_bytes(), Format::Json).workflow;
+    let confirmed: Vec<bool> =
+        workflow.steps.iter().map(|step| step.require_confirmation.is_some()).collect();
+    let (last, before) = confirmed.split_last().unwrap();
+    assert!(*last && !before.is_empty() && before.iter().all(|confirmed| !confirmed), "{confirmed:?}");
 }
 
 #[test]

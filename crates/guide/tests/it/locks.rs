@@ -10,7 +10,7 @@ use guide::record::budgets::NOTES_BYTES;
 use guide::record::{
     Autonomy, Block, Blocked, BlockerCode, DedupeKey, DivergenceReason, EngineState, Event, EventData,
     GapDetail, GapReason, GapSeverity, NodeId, ObservationKey, ObservationValue, OutputChannel,
-    OutputPayload, Preferences, RiskPolicy, StepName, TraceKind, WorkflowSourceKind,
+    OutputPayload, Preferences, RiskPolicy, StepName, TraceKind, UserOnlyDependency, WorkflowSourceKind,
 };
 use guide::workflow::compiled::CompiledWorkflow;
 use serde_json::{Value, json};
@@ -270,6 +270,16 @@ fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
             BlockerCode::RequiredCapabilityUnknown,
             false,
             CapabilityMissing(GapDetail::RequiredCapabilityUnknown),
+        ),
+        (
+            "a confirmation that nobody gave",
+            workflow(
+                json!([{"id": "one", "title": "One", "prompt": "Do.", "requireConfirmation": true}, plain("end")]),
+            ),
+            Call::notes("n"),
+            BlockerCode::UserOnlyDependency,
+            true,
+            GapReason::UserOnlyDependency(UserOnlyDependency::NeedsUserApproval),
         ),
         (
             "a rule that cannot be evaluated",

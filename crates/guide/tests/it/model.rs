@@ -2,22 +2,27 @@
 //! a node is a place in that list.
 
 use guide::project::preferred_tip;
-use guide::record::{EngineState, NodeId};
+use guide::record::{Autonomy, EngineState, NodeId, Preferences, RiskPolicy};
 use guide::state::SessionState;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::harness::{Call, Harness, workflow};
 
+/// How the ids of steps begin that the user has to agree with.
+const CONFIRMED: &str = "confirmed-";
+
 /// A part of a workflow.
 #[derive(Clone, Debug)]
 enum Part {
     Step,
+    /// A step that the user has to agree with.
+    Confirmed,
     Times(u32, Vec<Part>),
 }
 
 fn parts() -> impl Strategy<Value = Vec<Part>> {
-    let leaf = Just(Part::Step);
+    let leaf = prop_oneof![3 => Just(Part::Step), 1 => Just(Part::Confirmed)];
     let part = leaf.prop_recursive(3, 12, 3, |inner| {
         (0..=3_u32, prop::collection::vec(inner, 1..=3)).prop_map(|(count, parts)| Part::Times(count, parts))
     });
@@ -45,6 +50,11 @@ fn source(parts: &[Part], number: &mut u32) -> Vec<Value> {
             let id = format!("part-{number}");
             match part {
                 Part::Step => json!({"id": id, "title": id, "prompt": "Do it."}),
+                // The name tells the model what it has to know.
+                Part::Confirmed => {
+                    let id = format!("{CONFIRMED}{number}");
+                    json!({"id": id, "title": id, "prompt": "Do it.", "requireConfirmation": true})
+                }
                 Part::Times(count, body) => json!({
                     "id": id, "type": "loop", "title": id,
                     "loop": {"type": "for", "count": count, "maxIterations": 5},
@@ -77,6 +87,7 @@ fn unroll(steps: &[Value], path: &str, unrolled: &mut Vec<String>) {
 enum Action {
     Advance(u16),
     AdvanceWithoutNotes(u16),
+    AdvanceWithoutAnswer(u16),
     Checkpoint(u16),
 }
 
@@ -84,9 +95,26 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     let action = prop_oneof![
         6 => any::<u16>().prop_map(Action::Advance),
         2 => any::<u16>().prop_map(Action::AdvanceWithoutNotes),
+        2 => any::<u16>().prop_map(Action::AdvanceWithoutAnswer),
         1 => any::<u16>().prop_map(Action::Checkpoint),
     ];
     prop::collection::vec(action, 0..=40)
+}
+
+fn autonomy() -> impl Strategy<Value = Autonomy> {
+    prop_oneof![
+        Just(Autonomy::Guided),
+        Just(Autonomy::FullAutoStopOnUserDeps),
+        Just(Autonomy::FullAutoNeverStop)
+    ]
+}
+
+/// What somebody sends. An answer that nobody asked for is no mistake.
+fn call(with_notes: bool, with_answer: bool) -> Call {
+    let answer = json!({"kind": "wr.user_answer", "dependencyId": "confirmation", "answeredBy": "user",
+        "outcome": "given", "answer": "yes"});
+    let artifacts = if with_answer { vec![answer] } else { Vec::new() };
+    Call { notes: with_notes.then_some("done"), artifacts, ..Call::nothing() }
 }
 
 /// A node, as the model knows it.
@@ -100,34 +128,44 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn the_engine_does_what_the_unrolled_list_says(parts in parts(), actions in actions()) {
+    fn the_engine_does_what_the_unrolled_list_says(parts in parts(), actions in actions(), autonomy in autonomy()) {
         let (steps, unrolled) = build(&parts);
-        let mut run = Harness::start(workflow(steps), json!({}), None);
+        let preferences = Preferences { autonomy, risk_policy: RiskPolicy::Conservative };
+        let mut run = Harness::start(workflow(steps), json!({}), Some(preferences));
         let mut places = vec![Place { node: run.root.clone(), step: 0, blocked: 0 }];
+        let mut open_gaps = 0;
         for action in actions {
             // Mostly the newest node, sometimes an older one: a fork.
-            let (Action::Advance(number) | Action::AdvanceWithoutNotes(number) | Action::Checkpoint(number)) = action;
+            let (Action::Advance(number)
+            | Action::AdvanceWithoutNotes(number)
+            | Action::AdvanceWithoutAnswer(number)
+            | Action::Checkpoint(number)) = action;
             let from = if number % 4 == 0 { usize::from(number) % places.len() } else { places.len() - 1 };
             let (node, step, blocked) = (places[from].node.clone(), places[from].step, places[from].blocked);
-            let made = match action {
+            let is_confirmed = unrolled
+                .get(step)
+                .is_some_and(|key| key.rsplit("::").next().is_some_and(|id| id.starts_with(CONFIRMED)));
+            let (call, missing) = match action {
                 Action::Checkpoint(_) => {
                     let node = run.checkpoint(&node, None);
-                    Place { node, step, blocked }
+                    places.push(Place { node, step, blocked });
+                    continue;
                 }
-                Action::Advance(_) => match run.try_advance(&node, Call::notes("done")) {
-                    Err(error) => {
-                        prop_assert!(step == unrolled.len(), "only a complete run refuses to go on: {error}");
-                        continue;
-                    }
-                    Ok(node) => Place { node, step: step + 1, blocked: 0 },
-                },
-                Action::AdvanceWithoutNotes(_) => match run.try_advance(&node, Call::nothing()) {
-                    Err(error) => {
-                        prop_assert!(step == unrolled.len() || blocked == 10, "{error}");
-                        continue;
-                    }
-                    Ok(node) => Place { node, step, blocked: blocked + 1 },
-                },
+                Action::Advance(_) => (call(true, true), 0),
+                Action::AdvanceWithoutNotes(_) => (call(false, true), 1),
+                Action::AdvanceWithoutAnswer(_) => (call(true, false), u32::from(is_confirmed)),
+            };
+            let stops = missing > 0 && autonomy != Autonomy::FullAutoNeverStop;
+            let made = match run.try_advance(&node, call) {
+                Err(error) => {
+                    prop_assert!(step == unrolled.len() || (stops && blocked == 10), "{error}");
+                    continue;
+                }
+                Ok(node) if stops => Place { node, step, blocked: blocked + 1 },
+                Ok(node) => {
+                    open_gaps += missing;
+                    Place { node, step: step + 1, blocked: 0 }
+                }
             };
             prop_assert_eq!(run.pending(&made.node), unrolled.get(made.step).cloned());
             prop_assert_eq!(matches!(run.snapshot(&made.node), EngineState::Blocked(_)), made.blocked > 0);
@@ -136,6 +174,7 @@ proptest! {
         }
         let again = SessionState::fold(run.state.session_id().clone(), &run.events).unwrap();
         prop_assert_eq!(&again, &run.state, "the log alone gives the state");
+        prop_assert_eq!(run.state.runs()[0].open_critical_gaps, open_gaps, "what it went on without is disclosed");
         let newest = places.last().unwrap();
         let tip = preferred_tip(&run.state, &run.state.runs()[0]).unwrap();
         prop_assert_eq!(&tip.id, &newest.node, "the tip is where something happened last");

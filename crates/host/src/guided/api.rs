@@ -1,6 +1,6 @@
 //! What goes into the guided service, and what comes out.
 
-use guide::record::{Autonomy, BlockerReport, Preferences, RiskPolicy, SessionId};
+use guide::record::{Autonomy, BlockerReport, GapReason, GapSeverity, Preferences, RiskPolicy, SessionId};
 use guide::workflow::compiled::ModelTier;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -117,9 +117,35 @@ pub struct Reply {
     /// Levels of assessments that were just given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_context: Option<Value>,
+    /// What the run goes on without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_gaps: Option<OpenGaps>,
     /// What the caller should know besides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// Gaps: those that a call opened, or, to whoever comes back and at the end of a run, all that are open.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OpenGaps {
+    /// How many there are.
+    pub count: usize,
+    /// The newest of them, oldest first.
+    pub gaps: Vec<GapWords>,
+}
+
+/// One gap.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GapWords {
+    /// What closes it names it so.
+    pub gap_id: String,
+    /// How bad it is.
+    pub severity: GapSeverity,
+    /// Why there is one.
+    pub reason: GapReason,
+    /// What is missing.
+    pub summary: String,
 }
 
 /// Whether a step was taken.

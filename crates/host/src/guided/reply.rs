@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use guide::derive;
+use guide::interpret::visible_context;
 use guide::project::recap::{ancestor_recap, branch_summary};
-use guide::record::{
-    AdvanceOutcome, AttemptId, Block, EngineState, ExecutionSnapshot, GapDetail, GapReason, NodeKind,
-};
+use guide::record::{AttemptId, Autonomy, Block, EngineState, ExecutionSnapshot, NodeKind};
 use guide::render::{self, Citing, Facts, Occasion, Recovery};
-use guide::state::{Gap, Node, Run};
+use guide::state::{Node, Run};
 use guide::token::{self, AckPayload, CheckpointPayload, Keyring, Position, StatePayload, Token};
 use guide::workflow::compiled::CompiledWorkflow;
-use guide::workflow::condition;
+use guide::workflow::needs::needs;
 use serde_json::{Map, Value, json};
 
 use super::api::{BlockedReply, NextCall, NextIntent, PendingStep, Reply, ReplyKind, RunWords, Validation};
+use super::gaps;
 use super::sessions::Session;
 
 /// How much of a goal a description repeats.
@@ -79,7 +79,7 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         NextIntent::AwaitUserConfirmation
     } else if moment == Moment::Return {
         NextIntent::RehydrateOnly
-    } else if needs_confirmation(workflow, state, &context) {
+    } else if awaits_user(workflow, state, &context, node.preferences.autonomy) {
         NextIntent::AwaitUserConfirmation
     } else {
         NextIntent::PerformPendingThenContinue
@@ -103,7 +103,8 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         next_call,
         blocked,
         step_context: step_context(node),
-        warnings: warnings(ingredients),
+        open_gaps: gaps::open(ingredients),
+        warnings: gaps::warnings(ingredients),
     }
 }
 
@@ -211,19 +212,18 @@ fn blocked(ingredients: &Ingredients<'_>, tokens: &Tokens) -> Option<BlockedRepl
     })
 }
 
-fn needs_confirmation(
+/// Whether a run of this autonomy stops for what the pending step needs of the user.
+fn awaits_user(
     workflow: &CompiledWorkflow,
     state: &EngineState,
     context: &Map<String, Value>,
+    autonomy: Autonomy,
 ) -> bool {
-    let confirmation = state
-        .pending()
-        .and_then(|pending| workflow.step(&pending.step_id))
-        .and_then(|step| step.require_confirmation.as_ref());
-    confirmation.is_some_and(|confirmation| {
-        let holds = |when| condition::evaluate(when, context).unwrap_or(true);
-        confirmation.condition.as_ref().is_none_or(holds)
-    })
+    let Some((pending, (_, stack))) = state.pending().zip(state.progress()) else { return false };
+    let context = visible_context(workflow, context, stack);
+    workflow
+        .step(&pending.step_id)
+        .is_some_and(|step| needs(step, &context).iter().any(|need| need.stops(autonomy)))
 }
 
 /// Facts about the step just completed; only assessments so far.
@@ -237,28 +237,6 @@ fn step_context(node: &Node) -> Option<Value> {
         .map(|assessment| json!({"assessmentId": assessment.assessment_id, "dimensions": assessment.dimensions}))
         .collect();
     Some(json!({"assessments": assessments}))
-}
-
-/// What this very call was warned of, from the record: a replay tells the same.
-fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
-    let Ingredients { session, node, moment, .. } = *ingredients;
-    let state = &session.state;
-    let exceeded = GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation);
-    let told = |gap: &&Gap| gap.reason == exceeded;
-    match moment {
-        Moment::Start => state.gaps_of(node).filter(told).map(|gap| gap.summary.clone()).collect(),
-        Moment::Advance => {
-            // The gap stands on the node that was advanced, perhaps among those of other attempts.
-            let Some(parent) = state.parent_of(node) else { return Vec::new() };
-            let made = |outcome: &AdvanceOutcome| matches!(outcome, AdvanceOutcome::Advanced { to_node_id } if *to_node_id == node.id);
-            let Some((_, advance)) = parent.advances().find(|(_, advance)| made(&advance.outcome)) else {
-                return Vec::new();
-            };
-            let of_this = |gap: &&Gap| advance.index < gap.index && gap.index < node.created_index;
-            state.gaps_of(parent).filter(told).filter(of_this).map(|gap| gap.summary.clone()).collect()
-        }
-        Moment::Return => Vec::new(),
-    }
 }
 
 /// What somebody needs who comes back.

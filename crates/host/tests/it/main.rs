@@ -6,3 +6,4 @@ mod golden;
 mod guided;
 mod locks;
 mod transcripts;
+mod users;

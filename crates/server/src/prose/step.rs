@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use guide::record::BlockerCode;
 use host::guided::api::{
-    BlockedReply, CheckpointReply, NextCall, NextIntent, Reply, ReplyKind, ResumeReply, RunWords,
+    BlockedReply, CheckpointReply, NextCall, NextIntent, OpenGaps, Reply, ReplyKind, ResumeReply, RunWords,
 };
 use serde_json::{Value, json};
 
@@ -30,6 +31,9 @@ pub(super) fn reply(reply: &Reply) -> String {
     }
     if let Some(facts) = &reply.step_context {
         let _ = write!(text, "Recorded about the step before:\n\n{}\n", fenced(facts));
+    }
+    if let Some(open) = &reply.open_gaps {
+        text.push_str(&gaps(reply.is_complete, open));
     }
     if let Some(blocked) = &reply.blocked {
         text.push_str(&blockers(reply.kind, blocked));
@@ -79,6 +83,40 @@ fn blockers(kind: ReplyKind, blocked: &BlockedReply) -> String {
     text
 }
 
+/// What the run goes on without, and how to close it.
+fn gaps(is_complete: bool, open: &OpenGaps) -> String {
+    let more = match open.count.saturating_sub(open.gaps.len()) {
+        0 => String::new(),
+        more => format!(", and {more} earlier"),
+    };
+    let (lead, how) = if is_complete {
+        (
+            "GAPS: the run ended without this",
+            "Tell the user. To close one of them later, rehydrate the last step with the token that you advanced it with, \
+             and advance it again with the token of that reply, its output, and the artifact",
+        )
+    } else {
+        (
+            "GAPS: the run goes on without this",
+            "Tell the user. Once one of them is closed, add to the artifacts of any later advance",
+        )
+    };
+    let mut text = format!("{lead}{more}:\n\n");
+    for gap in &open.gaps {
+        let severity = json!(gap.severity);
+        let severity = severity.as_str().unwrap_or_default();
+        let _ = writeln!(text, "- {} ({severity}): {}", gap.gap_id, indented(&gap.summary));
+    }
+    let example = json!({"kind": "wr.gap_resolution", "gapId": open.gaps.first().map(|gap| &gap.gap_id),
+        "summary": "how it was closed"});
+    let _ = write!(
+        text,
+        "\n{how}\n\n{}\nOne that only the user could close needs `answeredBy`: \"user\" as well, and the user's words.\n\n",
+        fenced(&example)
+    );
+    text
+}
+
 /// What to do now, and the call to make then.
 fn next(reply: &Reply) -> String {
     let terminal = reply.blocked.as_ref().is_some_and(|blocked| blocked.retryable != Some(true));
@@ -89,6 +127,11 @@ fn next(reply: &Reply) -> String {
     }
     let Some(call) = &reply.next_call else {
         return match reply.next_intent {
+            NextIntent::Complete if reply.open_gaps.is_some() => {
+                "The run is COMPLETE, but for the gaps: no step is pending, and there is no next call. Tell the user what came \
+                 of it, and what is missing.\n\n"
+                    .to_owned()
+            }
             NextIntent::Complete => "The run is COMPLETE: nothing is left to do, and there is no next call. Do not call continue_workflow for it again. Tell the user what came of it; \
                                      other work is a run of its own, with start_workflow.\n\n"
                 .to_owned(),
@@ -96,13 +139,16 @@ fn next(reply: &Reply) -> String {
         };
     };
     let lead = match (reply.kind, reply.next_intent) {
+        (ReplyKind::Blocked, _) if lacks_answer(reply) => {
+            "Ask the user for what is missing, and WAIT for the answer. Mend everything else above, then call"
+        }
         (ReplyKind::Blocked, _) => "Mend everything above, then call",
         (ReplyKind::Ok, NextIntent::PerformPendingThenContinue) => {
             "Do the step above, all of it. When it is done, call"
         }
         (ReplyKind::Ok, NextIntent::AwaitUserConfirmation) => {
-            "This step needs the user's consent. Do it, show the user what you have, and WAIT for an explicit yes. Only \
-             then call"
+            "This step needs the user: what for stands above, under USER NEEDED. Do it, show the user what you have, ask, \
+             and WAIT for the answer. Only then, and with the answer among the artifacts, call"
         }
         (ReplyKind::Ok, NextIntent::RehydrateOnly) => {
             "Nothing was changed: this is where the run is. Do the step above unless it is done already, then call"
@@ -124,6 +170,12 @@ fn next(reply: &Reply) -> String {
         );
     }
     text
+}
+
+/// Whether a block waits for the user, perhaps among others.
+fn lacks_answer(reply: &Reply) -> bool {
+    let blockers = reply.blocked.iter().flat_map(|blocked| blocked.blockers.blockers());
+    blockers.into_iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency)
 }
 
 /// A reply to `checkpoint_workflow`.

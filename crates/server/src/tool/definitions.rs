@@ -56,8 +56,9 @@ const PREFERENCES: Parameter = Parameter {
             name: "autonomy",
             kind: Kind::Choice(&["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"]),
             required: false,
-            about: "guided: a person follows along. full_auto_stop_on_user_deps: stop only where the user alone can \
-                    help. full_auto_never_stop: never stop; what is missing is recorded as a gap.",
+            about: "guided: a person follows along, and every confirmation is waited for. full_auto_stop_on_user_deps: \
+                    only what the user alone can give is waited for. full_auto_never_stop: never stop; what is missing is \
+                    recorded as a gap.",
             example: "\"guided\"",
         },
         Parameter {
@@ -237,7 +238,11 @@ static CONTINUE: Definition = Definition {
                     name: "artifacts",
                     kind: Kind::Objects { max_items: budgets::ARTIFACTS },
                     required: false,
-                    about: "Structured results, each an object with a kind, when the step asks for them.",
+                    about: "Structured results, each an object with a kind, when the step asks for them. Three kinds go with any \
+                            step. wr.user_answer {dependencyId, answeredBy: user, outcome: given or refused, answer}: what \
+                            the user answered to a USER NEEDED. wr.gap_resolution {gapId, summary, answeredBy?}: closes one \
+                            of openGaps. wr.notes_correction {notesMarkdown}: stands for the notes of the step before, \
+                            where they were wrong.",
                     example: r#"[{"kind":"wr.loop_control","decision":"stop"}]"#,
                 },
             ]),
@@ -276,6 +281,8 @@ static CONTINUE: Definition = Definition {
     ],
     rules: &[
         "Take the step before you advance. A step is judged by what you send, not by saying that it is done.",
+        "USER NEEDED in a step means: ask the user, wait, and send the answer as an artifact. Never answer for the user: \
+         who answered is recorded. Without an answer the step is blocked with USER_ONLY_DEPENDENCY.",
         "Send either continueToken, or stateToken with its ackToken; never tokens of two replies.",
         "The same call made twice has the effect of one and gets the same answer, so retry freely when a reply is lost.",
         "A token of an earlier step goes back there: advancing it makes a new branch.",

@@ -102,6 +102,33 @@ pub(super) fn reply() -> Value {
                 "stepContext?",
                 json!({"type": "object", "description": "Facts about the step just completed."}),
             ),
+            (
+                "openGaps?",
+                object(
+                    "What the run goes on without: what this call opened or, on a rehydrate and at the end, all that is open.",
+                    &[
+                        ("count", count("How many there are.")),
+                        (
+                            "gaps",
+                            list(&object(
+                                "One gap.",
+                                &[
+                                    ("gapId", text("What a wr.gap_resolution names.")),
+                                    (
+                                        "severity",
+                                        json!({"type": "string", "enum": ["info", "warning", "critical"]}),
+                                    ),
+                                    (
+                                        "reason",
+                                        json!({"type": "object", "description": "category and detail."}),
+                                    ),
+                                    ("summary", text("What is missing.")),
+                                ],
+                            )),
+                        ),
+                    ],
+                ),
+            ),
             ("warnings?", list(&text("What to know besides."))),
         ],
     )

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use canon::error::{Envelope, Retry};
 use guide::record::{
-    Blocker, BlockerCode, BlockerReport, Pointer, Preferences, StepName, WorkflowHash, WorkflowSourceKind,
+    Blocker, BlockerCode, BlockerReport, GapReason, GapSeverity, Pointer, Preferences, StepName,
+    UserOnlyDependency, WorkflowHash, WorkflowSourceKind,
 };
 use guide::workflow::ids::IdStatus;
 use guide::workflow::problem::{Problem, ProblemCode};
@@ -13,8 +14,8 @@ use host::catalogue::{
     Catalogue, CatalogueOptions, Entry, FileProblem, Found, Listing, ShadowCause, Shadowed,
 };
 use host::guided::api::{
-    BlockedReply, CheckpointReply, ContinueRequest, Intent, NextCall, NextIntent, PendingStep, Reply,
-    ReplyKind, ResumeReply, ResumeRequest, RunWords, StartRequest, Validation,
+    BlockedReply, CheckpointReply, ContinueRequest, GapWords, Intent, NextCall, NextIntent, OpenGaps,
+    PendingStep, Reply, ReplyKind, ResumeReply, ResumeRequest, RunWords, StartRequest, Validation,
 };
 use serde_json::json;
 use server::GuideService;
@@ -81,6 +82,7 @@ pub(crate) fn ok(goal: &str, step: u32) -> Reply {
         }),
         blocked: None,
         step_context: None,
+        open_gaps: None,
         warnings: Vec::new(),
     }
 }
@@ -124,6 +126,17 @@ fn blocked(retryable: bool) -> Reply {
     }
 }
 
+fn gaps() -> OpenGaps {
+    let reason = GapReason::UserOnlyDependency(UserOnlyDependency::NeedsUserApproval);
+    let gap = |gap_id: &str, summary: &str| GapWords {
+        gap_id: gap_id.into(),
+        severity: GapSeverity::Critical,
+        reason,
+        summary: summary.into(),
+    };
+    OpenGaps { count: 12, gaps: vec![gap("gap_1", "Nobody approved."), gap("gap_2", "Nobody\nchose.")] }
+}
+
 impl GuideService for Fake {
     fn start(&self, request: StartRequest) -> Answer<Reply> {
         self.note(&request);
@@ -157,6 +170,39 @@ impl GuideService for Fake {
                 pending: None,
                 next_intent: NextIntent::Complete,
                 next_call: None,
+                ..ok(goal, 3)
+            },
+            "ct_user" => {
+                let message =
+                    "This step needs approval of the user (`confirmation`), and no answer was sent.";
+                let blockers = BlockerReport::new(vec![Blocker {
+                    code: BlockerCode::UserOnlyDependency,
+                    pointer: Pointer::WorkflowStep { step_id: StepName::parse("reproduce").unwrap() },
+                    message: message.into(),
+                    suggested_fix: Some("Ask, and wait.".into()),
+                }]);
+                let blocked = blocked(true);
+                let blockers = blockers.unwrap();
+                Reply {
+                    next_intent: NextIntent::AwaitUserConfirmation,
+                    blocked: blocked.blocked.clone().map(|told| BlockedReply {
+                        blockers,
+                        validation: None,
+                        ..told
+                    }),
+                    ..blocked
+                }
+            }
+            "ct_gaps" => Reply { open_gaps: Some(gaps()), ..ok(goal, 2) },
+            "ct_done_with_gaps" => Reply {
+                continue_token: None,
+                ack_token: None,
+                checkpoint_token: None,
+                is_complete: true,
+                pending: None,
+                next_intent: NextIntent::Complete,
+                next_call: None,
+                open_gaps: Some(gaps()),
                 ..ok(goal, 3)
             },
             "ct_confirm" => Reply {

@@ -19,6 +19,17 @@ async fn replies_in_words() {
             "continue_workflow",
             json!({"continueToken": "ct_terminal", "intent": "advance"}),
         ),
+        (
+            "blocked_for_the_user",
+            "continue_workflow",
+            json!({"continueToken": "ct_user", "intent": "advance"}),
+        ),
+        ("gaps", "continue_workflow", json!({"continueToken": "ct_gaps", "intent": "advance"})),
+        (
+            "complete_with_gaps",
+            "continue_workflow",
+            json!({"continueToken": "ct_done_with_gaps", "intent": "advance"}),
+        ),
         ("complete", "continue_workflow", json!({"continueToken": "ct_done", "intent": "advance"})),
         ("rehydrate", "continue_workflow", json!({"continueToken": "ct_1", "intent": "rehydrate"})),
         ("checkpoint", "checkpoint_workflow", json!({"checkpointToken": "chk.v1.x"})),

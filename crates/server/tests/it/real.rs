@@ -24,10 +24,19 @@ fn workflow() -> Value {
     })
 }
 
+/// One step that the user has to agree with.
+fn agreed() -> Value {
+    json!({
+        "id": "team.with_consent", "name": "Agreed", "description": "A step to agree with.", "version": "1.0.0",
+        "steps": [{"id": "ship", "title": "Ship", "prompt": "Ship it.", "requireConfirmation": true}],
+    })
+}
+
 async fn serve(directory: &Path) -> Connection {
     let flows = directory.join("flows");
     fs::create_dir_all(&flows).unwrap();
     fs::write(flows.join("two_steps.json"), workflow().to_string()).unwrap();
+    fs::write(flows.join("agreed.json"), agreed().to_string()).unwrap();
     let files = SessionFiles::open(Arc::new(RealDisk::open(&directory.join("data")).unwrap())).unwrap();
     let catalogue =
         Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
@@ -83,6 +92,55 @@ async fn a_run_from_beginning_to_end() {
     let done = connection.call("continue_workflow", next(&back.facts, Some("The second is done."))).await;
     assert_eq!(done.facts["isComplete"], true, "{}", done.text);
     assert!(done.text.contains("COMPLETE"));
+}
+
+/// The first JSON object in a text, which says `kind`.
+fn pasteable(text: &str) -> Value {
+    let from = text.find("{\"").expect("an example");
+    serde_json::Deserializer::from_str(&text[from..]).into_iter().next().unwrap().unwrap()
+}
+
+/// An agent that has seen nothing but the replies finds out how to answer, and how to close a gap.
+#[tokio::test]
+async fn what_the_replies_offer_for_pasting_lifts_a_block_and_closes_a_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = serve(directory.path()).await;
+    let start = json!({"workflowId": "team.with_consent", "goal": "ship it"});
+    let started = connection.call("start_workflow", start.clone()).await;
+    assert_eq!(started.facts["nextIntent"], "await_user_confirmation");
+    assert!(started.text.contains("USER NEEDED") && started.text.contains("WAIT"), "{}", started.text);
+    let blocked = connection.call("continue_workflow", next(&started.facts, Some("Shipped."))).await;
+    let blocker = &blocked.facts["blockers"]["blockers"][0];
+    assert_eq!(blocker["code"], "USER_ONLY_DEPENDENCY", "{}", blocked.text);
+    for (place, text) in [
+        ("the prompt", started.facts["pending"]["prompt"].as_str().unwrap()),
+        ("the blocker", blocker["suggestedFix"].as_str().unwrap()),
+    ] {
+        let mut arguments = next(&blocked.facts, Some("Shipped."));
+        arguments["output"]["artifacts"] = json!([pasteable(text)]);
+        let done = connection.call("continue_workflow", arguments).await;
+        assert_eq!(done.facts["isComplete"], true, "what {place} says works: {}", done.text);
+    }
+
+    let mut unattended = start;
+    unattended["preferences"] = json!({"autonomy": "full_auto_never_stop"});
+    let started = connection.call("start_workflow", unattended).await;
+    let ended = connection.call("continue_workflow", next(&started.facts, Some("Shipped."))).await;
+    assert_eq!(ended.facts["openGaps"]["count"], 1, "{}", ended.text);
+    let back = json!({"continueToken": started.facts["continueToken"], "intent": "rehydrate"});
+    let back = connection.call("continue_workflow", back).await;
+    let (_, gaps) = back.text.split_once("GAPS: the run goes on without this").expect("the gaps are told");
+    let mut arguments = next(&back.facts, Some("Shipped."));
+    let mut resolution = pasteable(gaps);
+    arguments["output"]["artifacts"] = json!([resolution.clone()]);
+    let refused = connection.call("continue_workflow", arguments.clone()).await;
+    assert!(refused.text.contains("only the user can close"), "{}", refused.text);
+    resolution["answeredBy"] = json!("user");
+    let answer = pasteable(started.facts["pending"]["prompt"].as_str().unwrap());
+    arguments["output"]["artifacts"] = json!([resolution, answer]);
+    let done = connection.call("continue_workflow", arguments).await;
+    assert_eq!(done.facts["isComplete"], true, "{}", done.text);
+    assert!(done.facts["openGaps"].is_null(), "{}", done.text);
 }
 
 #[tokio::test]

@@ -57,6 +57,18 @@ fn step(context: &mut Context<'_>, draft: &mut Draft) {
         }
     }
 
+    let mut asked = BTreeSet::new();
+    for (index, dependency) in draft.step.user_dependencies.iter_mut().enumerate() {
+        let place = item(&member(&path, "userDependencies"), index);
+        if !asked.insert(dependency.id.clone()) {
+            let message = format!("the id `{}` is taken by another dependency", quoted(&dependency.id));
+            context.problem(&member(&place, "id"), Code::DuplicateId, message, "Give it another id.");
+        }
+        if let Some(condition) = &mut dependency.condition {
+            resolve(context, &mut condition.0, &member(&place, "condition"));
+        }
+    }
+
     if let Some(condition) = &mut draft.step.run_condition {
         resolve(context, &mut condition.0, &member(&path, "runCondition"));
     }

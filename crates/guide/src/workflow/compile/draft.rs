@@ -12,8 +12,8 @@ use crate::{
     record::Capability,
     workflow::{
         compiled::{
-            Assessment, CapabilityNeed, CompiledWarning, Condition, Delegation, Injection, Reference,
-            StepProvenance, WarningCode,
+            Assessment, CapabilityNeed, CompiledWarning, Condition, Confirmation, ConfirmationKind,
+            Delegation, Injection, Reference, StepProvenance, WarningCode,
         },
         problem::{MAX_COLLECTED, Problem, ProblemCode, item},
         source::{
@@ -305,6 +305,9 @@ pub(super) fn step_texts(step: &mut StandardStep, visit: &mut dyn FnMut(&'static
     }
     step.agent_role.iter_mut().for_each(|text| visit("agentRole", text));
     step.guidance.iter_mut().for_each(|text| visit("guidance", text));
+    for dependency in &mut step.user_dependencies {
+        visit("userDependencies", &mut dependency.what);
+    }
     if let Some(verification) = &mut step.verification {
         verification
             .command
@@ -322,6 +325,23 @@ pub(super) fn join_condition(own: &mut Option<Condition>, other: &Condition) {
     *own = Some(match own.take() {
         None => other.clone(),
         Some(own) => Condition(serde_json::json!({"and": [other.0, own.0]})),
+    });
+}
+
+/// Adds a confirmation to one that may be there. A lock that is joined to another never gets weaker: it holds
+/// where either does, and whoever alone may lift one has to lift both.
+pub(super) fn join_confirmation(own: &mut Option<Confirmation>, other: &Confirmation) {
+    *own = Some(match own.take() {
+        None => other.clone(),
+        Some(own) => Confirmation {
+            kind: match (own.kind, other.kind) {
+                (ConfirmationKind::CoordinatorEval, ConfirmationKind::CoordinatorEval) => own.kind,
+                _ => ConfirmationKind::HumanApproval,
+            },
+            condition: own.condition.zip(other.condition.as_ref()).map(|(own, other)| {
+                if own == *other { own } else { Condition(serde_json::json!({"or": [other.0, own.0]})) }
+            }),
+        },
     });
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     MAX_COMPILED_BYTES, MAX_WARNINGS, Pass,
-    draft::{Context, Draft, DraftLoop, Node},
+    draft::{Context, Draft, DraftLoop, Node, join_confirmation},
     functions, lints, loops,
 };
 use crate::{
@@ -169,6 +169,7 @@ impl Emitter {
             guidance: step.guidance,
             run_condition: step.run_condition,
             require_confirmation: step.require_confirmation,
+            user_dependencies: step.user_dependencies,
             validation_criteria: step.validation_criteria,
             output_contract: step.output_contract,
             assessment_refs: step.assessment_refs,
@@ -207,7 +208,7 @@ impl Emitter {
             self.contracts.insert(contract_ref.clone());
         }
         if let Some(confirmation) = looped.step.require_confirmation.take() {
-            confirm_first(&mut looped.body, confirmation);
+            confirm_first(&mut looped.body, &confirmation);
         }
         let below = Inherited { notes_optional: looped.step.notes_optional.or(inherited.notes_optional) };
         let spec = looped.step.control;
@@ -234,13 +235,11 @@ impl Emitter {
 }
 
 /// Whoever has to agree with a loop agrees with the first step of every time round.
-fn confirm_first(body: &mut [Node], confirmation: Confirmation) {
+fn confirm_first(body: &mut [Node], confirmation: &Confirmation) {
     match body.first_mut() {
-        Some(Node::Step(draft)) if draft.step.require_confirmation.is_none() => {
-            draft.step.require_confirmation = Some(confirmation);
-        }
+        Some(Node::Step(draft)) => join_confirmation(&mut draft.step.require_confirmation, confirmation),
         Some(Node::Loop(looped)) => confirm_first(&mut looped.body, confirmation),
-        _ => {}
+        None => {}
     }
 }
 

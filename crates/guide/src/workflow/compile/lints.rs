@@ -58,7 +58,9 @@ fn gather(nodes: &[Node], words: &mut BTreeSet<String>) {
                     collect_words(text, words);
                 }
                 draft.step.guidance.iter().for_each(|text| collect_words(text, words));
-                if let Some(condition) = &draft.step.run_condition {
+                let needed =
+                    draft.step.user_dependencies.iter().filter_map(|needed| needed.condition.as_ref());
+                for condition in needed.chain(&draft.step.run_condition) {
                     read_by(&condition.0, words);
                 }
                 for delegation in &draft.delegations {
@@ -85,7 +87,8 @@ fn texts(draft: &Draft) -> impl Iterator<Item = &str> {
         _ => "",
     };
     let fragments = draft.step.prompt_fragments.iter().map(|fragment| fragment.text.as_str());
-    [draft.step.title.as_str(), prompt].into_iter().chain(fragments)
+    let dependencies = draft.step.user_dependencies.iter().map(|dependency| dependency.what.as_str());
+    [draft.step.title.as_str(), prompt].into_iter().chain(fragments).chain(dependencies)
 }
 
 /// The words of a text outside of its tokens.

@@ -9,14 +9,16 @@ use serde_json::Value;
 
 use super::{
     MAX_TEMPLATE_DEPTH, Pass,
-    draft::{Context, Draft, DraftLoop, Node, Scope, each_step, join_condition, step_texts},
+    draft::{
+        Context, Draft, DraftLoop, Node, Scope, each_step, join_condition, join_confirmation, step_texts,
+    },
     functions,
     tokens::replace_arguments,
 };
 use crate::{
     record::Capability,
     workflow::{
-        compiled::{CapabilityNeed, StepProvenance, StepSource},
+        compiled::{CapabilityNeed, Confirmation, StepProvenance, StepSource},
         ids::SourceOrigin,
         problem::{ProblemCode as Code, item, member, quoted},
         source::{
@@ -215,10 +217,9 @@ impl Expander {
             }
             // Whoever has to agree with the call agrees with its last step.
             if index + 1 == last
-                && let Node::Step(draft) = node
-                && draft.step.require_confirmation.is_none()
+                && let Some(confirmation) = &step.require_confirmation
             {
-                draft.step.require_confirmation.clone_from(&step.require_confirmation);
+                confirm_last(node, confirmation);
             }
         }
         each_step(&mut expanded, &mut |draft| {
@@ -236,6 +237,7 @@ impl Expander {
     fn refuse_companions(&self, context: &mut Context<'_>, step: &StandardStep, path: &str) {
         let companions = [
             ("promptFragments", !step.prompt_fragments.is_empty()),
+            ("userDependencies", !step.user_dependencies.is_empty()),
             ("validationCriteria", step.validation_criteria.is_some()),
             ("outputContract", step.output_contract.is_some()),
             ("assessmentRefs", !step.assessment_refs.is_empty()),
@@ -384,6 +386,18 @@ impl Expander {
     }
 }
 
+/// The last step of a loop is its last of every time round: which one comes last nobody knows before.
+fn confirm_last(node: &mut Node, confirmation: &Confirmation) {
+    match node {
+        Node::Step(draft) => join_confirmation(&mut draft.step.require_confirmation, confirmation),
+        Node::Loop(looped) => {
+            if let Some(last) = looped.body.last_mut() {
+                confirm_last(last, confirmation);
+            }
+        }
+    }
+}
+
 fn draft(
     context: &mut Context<'_>,
     step: &StandardStep,
@@ -405,6 +419,7 @@ fn parallel(step: &ParallelStep, path: String, provenance: &StepProvenance, scop
     let mut bare = StandardStep::bare(step.id.clone(), step.title.clone(), PROMPT.to_owned());
     bare.run_condition.clone_from(&step.run_condition);
     bare.require_confirmation.clone_from(&step.require_confirmation);
+    bare.user_dependencies.clone_from(&step.user_dependencies);
     bare.notes_optional = step.notes_optional;
     let mut draft = Draft::new(path, bare, provenance.clone());
     draft.delegations.clone_from(&step.parallel_delegations);
@@ -448,6 +463,7 @@ fn rename(steps: &mut [SourceStep], caller: &str, usage: &mut Usage<'_>) {
             SourceStep::Parallel(step) => {
                 step.id = format!("{caller}.{}", step.id);
                 usage.fill(&mut step.title);
+                step.user_dependencies.iter_mut().for_each(|dependency| usage.fill(&mut dependency.what));
                 for delegation in &mut step.parallel_delegations {
                     delegation.goal.iter_mut().for_each(|text| usage.fill(text));
                 }

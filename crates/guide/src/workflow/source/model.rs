@@ -13,7 +13,7 @@ use crate::{
     record::{Autonomy, Capability, RiskPolicy},
     workflow::compiled::{
         Assessment, AssessmentConsequence, CapabilityNeed, Condition, Confirmation, Count, Criteria,
-        Delegation, Fragment, ModelTier, OutputContract, Reference,
+        Delegation, Fragment, ModelTier, OutputContract, Reference, UserDependency,
     },
 };
 
@@ -158,6 +158,9 @@ pub struct StandardStep {
     /// Whether a person has to agree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
+    /// What only the user can give.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub user_dependencies: Vec<UserDependency>,
     /// What its notes have to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation_criteria: Option<Criteria>,
@@ -211,6 +214,7 @@ impl StandardStep {
             guidance: Vec::new(),
             run_condition: None,
             require_confirmation: None,
+            user_dependencies: Vec::new(),
             validation_criteria: None,
             output_contract: None,
             assessment_refs: Vec::new(),
@@ -351,6 +355,9 @@ pub struct ParallelStep {
     /// Whether a person has to agree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
+    /// What only the user can give.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub user_dependencies: Vec<UserDependency>,
     /// Whether it may go without notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,

@@ -13,10 +13,17 @@ use super::{
     reader::{Found, MAX_ITEMS, Object, Reader},
     workflow::MODEL_TIERS,
 };
-use crate::workflow::{
-    compiled::{Confirmation, ConfirmationKind, Delegation, Fragment},
-    problem::{ProblemCode as Code, quoted},
+use crate::{
+    record::{NonAssumableChoiceKind, UserOnlyDependency},
+    workflow::{
+        compiled::{Confirmation, ConfirmationKind, Delegation, Fragment, UserDependency},
+        needs::CONFIRMATION,
+        problem::{ProblemCode as Code, quoted},
+    },
 };
+
+/// How many things of the user's one step may need: with a confirmation all of them fit into one report.
+const MAX_USER_DEPENDENCIES: usize = 8;
 
 /// Where the reader is among the steps.
 #[derive(Default)]
@@ -94,6 +101,7 @@ fn standard(reader: &mut Reader, o: &mut Object<'_>) -> StandardStep {
         guidance: o.texts(reader, "guidance", names::GUIDANCE),
         run_condition: o.condition(reader, "runCondition"),
         require_confirmation: confirmation(reader, o),
+        user_dependencies: user_dependencies(reader, o),
         validation_criteria: o.get("validationCriteria").map(|found| reader.criteria(found)),
         output_contract: o.get("outputContract").map(|found| definitions::output_contract(reader, found)),
         assessment_refs: o.texts(reader, "assessmentRefs", 1..=64),
@@ -173,6 +181,41 @@ pub(super) fn confirmation(reader: &mut Reader, o: &mut Object<'_>) -> Option<Co
     kind.map(|kind| Confirmation { kind, condition })
 }
 
+/// What only the user can give. A step that needs more than this is several steps.
+fn user_dependencies(reader: &mut Reader, o: &mut Object<'_>) -> Vec<UserDependency> {
+    let dependencies = o.list(reader, "userDependencies", 0..=MAX_USER_DEPENDENCIES, user_dependency);
+    dependencies.into_iter().flatten().collect()
+}
+
+fn user_dependency(reader: &mut Reader, found: Found<'_>) -> Option<UserDependency> {
+    let mut o = reader.object(found);
+    let id = o.need(reader, "id").map(|found| reader.name(found, &names::PART_ID)).unwrap_or_default();
+    let reason = o.need(reader, "reason").and_then(|found| reader.choice(found, UserOnlyDependency::ALL));
+    let what = o.need_text(reader, "what", names::SHORT);
+    let condition = o.condition(reader, "condition");
+    let is_choice = reason == Some(UserOnlyDependency::NeedsUserChoice);
+    let choice_kind = o.choice(reader, "choiceKind", NonAssumableChoiceKind::ALL);
+    let path = o.path_of("choiceKind");
+    let kinds = || NonAssumableChoiceKind::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    match (is_choice, o.has("choiceKind"), reason) {
+        (true, false, _) => {
+            let message = "a choice is the user's only for a reason, and `choiceKind` does not say which";
+            reader.report(&path, Code::MissingMember, message, format!("Add one of: {}.", kinds()));
+        }
+        (false, true, Some(_)) => {
+            let message = "`choiceKind` goes with the reason `needs_user_choice` alone";
+            reader.report(&path, Code::UnknownMember, message, "Remove it, or change the reason.");
+        }
+        _ => {}
+    }
+    if id == CONFIRMATION {
+        let message = format!("the id `{CONFIRMATION}` is taken by `requireConfirmation`");
+        reader.report(&o.path_of("id"), Code::DuplicateId, message, "Give it another id.");
+    }
+    reader.finish(&o);
+    reason.map(|reason| UserDependency { id, reason, choice_kind, what, condition })
+}
+
 fn function_reference(reader: &mut Reader, found: Found<'_>) -> String {
     let path = found.1.clone();
     let before = reader.problems.len();
@@ -220,6 +263,7 @@ fn parallel(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
         synthesis: o.get("synthesis").map(|found| synthesis(reader, found)),
         run_condition: o.condition(reader, "runCondition"),
         require_confirmation: confirmation(reader, o),
+        user_dependencies: user_dependencies(reader, o),
         notes_optional: o.flag(reader, "notesOptional"),
     }
 }
@@ -234,6 +278,7 @@ fn placeholder(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
         synthesis: None,
         run_condition: None,
         require_confirmation: None,
+        user_dependencies: Vec::new(),
         notes_optional: None,
     }
 }

@@ -225,6 +225,7 @@ fn advance(
         severity: GapSeverity::Info,
         reason: GapReason::Unexpected(GapDetail::EvaluationError),
         summary: "a rule was skipped".into(),
+        pointer: None,
         resolution: GapResolution::Unresolved,
         evidence_refs: vec![EvidenceRef::Event { event_id: event_id.clone() }],
     };

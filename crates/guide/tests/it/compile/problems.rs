@@ -85,6 +85,71 @@ fn cases() -> Vec<Case> {
             steps(json!({"agentRole": "Be nice"})),
             vec![(Code::LengthOutOfRange, "steps[0].agentRole")],
         ),
+        (
+            "a choice that does not say why it is the user's",
+            steps(json!({"userDependencies": [{"id": "a", "reason": "needs_user_choice", "what": "w"}]})),
+            vec![(Code::MissingMember, "steps[0].userDependencies[0].choiceKind")],
+        ),
+        (
+            "a kind of choice where there is none",
+            steps(json!({"userDependencies": [
+                {"id": "a", "reason": "needs_user_approval", "what": "w", "choiceKind": "scope_boundary"}]})),
+            vec![(Code::UnknownMember, "steps[0].userDependencies[0].choiceKind")],
+        ),
+        (
+            "a dependency that is no one of the six, and one without anything",
+            steps(json!({"userDependencies": [{"id": "a", "reason": "needs_user", "what": "w"}, {}]})),
+            vec![
+                (Code::UnknownValue, "steps[0].userDependencies[0].reason"),
+                (Code::MissingMember, "steps[0].userDependencies[1].id"),
+                (Code::MissingMember, "steps[0].userDependencies[1].reason"),
+                (Code::MissingMember, "steps[0].userDependencies[1].what"),
+            ],
+        ),
+        (
+            "a choice of no known kind",
+            steps(json!({"userDependencies": [
+                {"id": "a", "reason": "needs_user_choice", "what": "w", "choiceKind": "whim"}]})),
+            vec![(Code::UnknownValue, "steps[0].userDependencies[0].choiceKind")],
+        ),
+        (
+            "two dependencies of one id, and one of a reserved id",
+            steps(json!({"userDependencies": [
+                {"id": "a", "reason": "needs_user_artifact", "what": "w"},
+                {"id": "a", "reason": "needs_user_artifact", "what": "w"},
+                {"id": "confirmation", "reason": "needs_user_approval", "what": "w"}]})),
+            vec![
+                (Code::DuplicateId, "steps[0].userDependencies[1].id"),
+                (Code::DuplicateId, "steps[0].userDependencies[2].id"),
+            ],
+        ),
+        (
+            "a dependency with a condition of no known name",
+            steps(json!({"userDependencies": [{"id": "a", "reason": "needs_user_artifact", "what": "w",
+                "condition": {"kind": "condition_ref", "conditionId": "nobody"}}]})),
+            vec![(Code::UnknownCondition, "steps[0].userDependencies[0].condition")],
+        ),
+        (
+            "more dependencies than a step can have",
+            steps(json!({"userDependencies": (0..9).map(|number| json!(
+                {"id": format!("a{number}"), "reason": "needs_user_artifact", "what": "w"})).collect::<Vec<_>>()})),
+            vec![(Code::LengthOutOfRange, "steps[0].userDependencies")],
+        ),
+        (
+            "a token of the program's in what is asked for",
+            steps(
+                json!({"userDependencies": [{"id": "a", "reason": "needs_user_artifact", "what": "{{wr.secret}}"}]}),
+            ),
+            vec![(Code::ReservedToken, "steps[0].userDependencies")],
+        ),
+        (
+            "a dependency of a call, which would be lost",
+            workflow(
+                json!([{"id": "one", "title": "t", "templateCall": {"templateId": "wr.templates.routine.ideation"},
+                "userDependencies": [{"id": "a", "reason": "needs_user_artifact", "what": "w"}]}]),
+            ),
+            vec![(Code::InvalidTemplateCall, "steps[0].userDependencies")],
+        ),
         ("no steps", workflow(json!([])), vec![(Code::LengthOutOfRange, "steps")]),
         (
             "a long prompt",

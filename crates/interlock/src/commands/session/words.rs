@@ -46,9 +46,14 @@ fn summary(data: &EventData) -> String {
             format!("to {to_node_id}")
         }
         EventData::AdvanceRecorded { outcome: AdvanceOutcome::Blocked { .. }, .. } => "blocked".to_owned(),
-        EventData::NodeOutputAppended { payload: OutputPayload::Notes { notes_markdown }, .. } => {
-            notes_markdown.clone()
-        }
+        EventData::NodeOutputAppended {
+            payload: OutputPayload::Notes { notes_markdown },
+            supersedes_output_id,
+            ..
+        } => match supersedes_output_id {
+            None => notes_markdown.clone(),
+            Some(earlier) => format!("in place of {earlier}: {notes_markdown}"),
+        },
         EventData::NodeOutputAppended { payload: OutputPayload::ArtifactRef(artifact), .. } => {
             let kind = artifact.content.as_ref().and_then(|content| content.get("kind")?.as_str());
             format!("artifact {} of {} bytes", kind.unwrap_or_default(), artifact.byte_length)

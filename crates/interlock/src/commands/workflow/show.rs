@@ -137,6 +137,9 @@ fn step_words(step: &Step) -> String {
     if let Some(confirmation) = &step.require_confirmation {
         marks.push(format!("waits for {}", wire(&confirmation.kind)));
     }
+    for dependency in &step.user_dependencies {
+        marks.push(format!("{} ({})", wire(&dependency.reason), dependency.id));
+    }
     if step.run_condition.is_some() {
         marks.push("conditional".to_owned());
     }

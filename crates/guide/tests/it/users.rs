@@ -1,0 +1,322 @@
+//! What only the user can give: what stops a run, what lifts the stop, and what is disclosed instead.
+
+use guide::project::{RunStatus, run_status};
+use guide::record::{
+    Autonomy, Block, BlockReason, Blocked, Blocker, BlockerCode, EngineState, EventData, GapReason,
+    GapSeverity, NodeId, OutputPayload, Pointer, Preferences, RiskPolicy, StepName, UserOnlyDependency,
+};
+use guide::render::{self, Facts, Occasion};
+use guide::workflow::compiled::{CompiledWorkflow, Condition};
+use serde_json::{Value, json};
+
+use crate::harness::{Call, Harness, plain, workflow};
+
+const MODES: [Autonomy; 3] =
+    [Autonomy::Guided, Autonomy::FullAutoStopOnUserDeps, Autonomy::FullAutoNeverStop];
+
+fn preferences(autonomy: Autonomy) -> Option<Preferences> {
+    Some(Preferences { autonomy, risk_policy: RiskPolicy::Conservative })
+}
+
+/// A workflow of a step that has these members, and a plain one.
+fn needing(members: Value) -> CompiledWorkflow {
+    let mut step = plain("deploy");
+    step.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    workflow(json!([step, plain("end")]))
+}
+
+fn dependency(reason: &str) -> Value {
+    let mut dependency = json!({"id": "thing", "reason": reason, "what": "The thing for {{goal}}."});
+    if reason == "needs_user_choice" {
+        dependency["choiceKind"] = json!("irreversible_action");
+    }
+    dependency
+}
+
+fn answer(id: &str) -> Value {
+    json!({"kind": "wr.user_answer", "dependencyId": id, "answeredBy": "user", "outcome": "given",
+        "answer": "Yes, go ahead."})
+}
+
+/// The same object with one member changed, or gone.
+fn with(mut value: Value, name: &str, member: Value) -> Value {
+    let members = value.as_object_mut().unwrap();
+    members.remove(name);
+    if !member.is_null() {
+        members.insert(name.to_owned(), member);
+    }
+    value
+}
+
+fn blockers(run: &Harness, node: &NodeId) -> Vec<Blocker> {
+    match run.snapshot(node) {
+        EngineState::Blocked(Blocked { blocked: Block::RetryableBlock { blockers, .. }, .. }) => {
+            blockers.blockers().to_vec()
+        }
+        other => panic!("no retryable block: {other:?}"),
+    }
+}
+
+fn gaps(run: &Harness) -> Vec<(GapSeverity, GapReason, Option<Pointer>)> {
+    let gaps = run.events.iter().filter_map(|event| match &event.data {
+        EventData::GapRecorded { severity, reason, pointer, .. } => {
+            Some((*severity, *reason, pointer.clone()))
+        }
+        _ => None,
+    });
+    gaps.collect()
+}
+
+#[test]
+fn each_dependency_stops_a_run_or_is_disclosed_by_one_that_never_stops() {
+    let at_step = Pointer::WorkflowStep { step_id: StepName::parse("deploy").unwrap() };
+    assert_eq!(UserOnlyDependency::ALL.len(), 6, "the set is closed");
+    for (name, detail) in UserOnlyDependency::ALL {
+        assert_eq!(json!(detail), json!(name), "the name is that of the wire");
+        for autonomy in MODES {
+            let workflow = needing(json!({"userDependencies": [dependency(name)]}));
+            let mut run = Harness::start(workflow, json!({}), preferences(autonomy));
+            let root = run.root.clone();
+            let next = run.advance(&root, Call::nothing());
+            if autonomy == Autonomy::FullAutoNeverStop {
+                assert_eq!(run.pending(&next).as_deref(), Some("end"), "{name}: never-stop goes on");
+                let gap =
+                    (GapSeverity::Critical, GapReason::UserOnlyDependency(*detail), Some(at_step.clone()));
+                assert_eq!(gaps(&run), [gap], "{name}");
+                let end = run.advance(&next, Call::nothing());
+                assert!(run.snapshot(&end).is_complete());
+                assert_eq!(run_status(&run.state, &run.state.runs()[0]), RunStatus::CompleteWithGaps);
+                continue;
+            }
+            let told = blockers(&run, &next);
+            assert_eq!(told.len(), 1, "{name}");
+            assert_eq!(
+                (told[0].code, &told[0].pointer),
+                (BlockerCode::UserOnlyDependency, &at_step),
+                "{name}"
+            );
+            assert!(told[0].message.contains("The thing for test."), "{}", told[0].message);
+            let fix = told[0].suggested_fix.as_deref().unwrap();
+            assert!(fix.contains(r#""dependencyId":"thing""#), "the fix can be pasted: {fix}");
+            assert!(
+                matches!(run.snapshot(&next), EngineState::Blocked(Blocked { blocked: Block::RetryableBlock {
+                    reason: BlockReason::UserOnlyDependency { detail: found, .. }, .. }, .. }) if found == detail)
+            );
+            assert_eq!(gaps(&run), [], "{name}: what stops a run is no gap");
+            assert_eq!(run_status(&run.state, &run.state.runs()[0]), RunStatus::Blocked);
+            let on = run.advance(&next, Call::artifact(answer("thing")));
+            assert_eq!(run.pending(&on).as_deref(), Some("end"), "{name}: the answer lifts it");
+        }
+    }
+}
+
+#[test]
+fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() {
+    let cases: Vec<(&str, Vec<Value>, Option<&str>)> = vec![
+        ("a yes", vec![answer("thing")], None),
+        (
+            "a no, and then a yes",
+            vec![with(answer("thing"), "outcome", json!("refused")), answer("thing")],
+            None,
+        ),
+        ("nothing", vec![], Some("no answer was sent. ")),
+        (
+            "notes of another kind",
+            vec![json!({"kind": "x", "dependencyId": "thing"})],
+            Some("no answer was sent"),
+        ),
+        ("an answer to something else", vec![answer("thin")], Some(r#"an answer to "thin" was sent"#)),
+        (
+            "a yes, and then a no",
+            vec![answer("thing"), with(answer("thing"), "outcome", json!("refused"))],
+            Some("the answer is no: \"Yes, go ahead.\""),
+        ),
+        (
+            "an answer of the caller's own",
+            vec![with(answer("thing"), "answeredBy", json!("coordinator"))],
+            Some("only the user can"),
+        ),
+        (
+            "nobody's answer",
+            vec![with(answer("thing"), "answeredBy", Value::Null)],
+            Some("missing field `answeredBy`"),
+        ),
+        (
+            "an answer of no words",
+            vec![with(answer("thing"), "answer", json!(" "))],
+            Some("does not say what was said"),
+        ),
+        (
+            "neither yes nor no",
+            vec![with(answer("thing"), "outcome", json!("maybe"))],
+            Some("unknown variant `maybe`"),
+        ),
+        (
+            "a member too many",
+            vec![with(answer("thing"), "secret", json!("x"))],
+            Some("unknown field `secret`"),
+        ),
+        (
+            "no id",
+            vec![with(answer("thing"), "dependencyId", Value::Null)],
+            Some("an answer to \"\" was sent"),
+        ),
+    ];
+    for (name, artifacts, expected) in cases {
+        let workflow = needing(json!({"userDependencies": [dependency("needs_user_artifact")]}));
+        let mut run = Harness::start(workflow, json!({}), None);
+        let root = run.root.clone();
+        let next = run.advance(&root, Call { artifacts, ..Call::nothing() });
+        match expected {
+            None => assert_eq!(run.pending(&next).as_deref(), Some("end"), "{name}"),
+            Some(expected) => {
+                let message = &blockers(&run, &next)[0].message;
+                assert!(message.contains(expected), "{name}: {message}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_confirmation_is_a_lock_and_the_modes_differ_where_the_coordinator_may_give_it() {
+    use Autonomy::{FullAutoNeverStop, FullAutoStopOnUserDeps, Guided};
+    use Comes::{Discloses, GoesOn, Stops};
+    use GapSeverity::{Critical, Warning};
+    let human = json!({"requireConfirmation": true});
+    let coordinator = json!({"requireConfirmation": {"kind": "coordinator_eval"}});
+    let cases = [
+        (&human, Guided, None, Stops),
+        (&human, Guided, Some("coordinator"), Stops),
+        (&human, Guided, Some("user"), GoesOn),
+        (&human, FullAutoStopOnUserDeps, None, Stops),
+        (&human, FullAutoStopOnUserDeps, Some("user"), GoesOn),
+        (&human, FullAutoNeverStop, None, Discloses(Critical)),
+        (&coordinator, Guided, None, Stops),
+        (&coordinator, Guided, Some("coordinator"), GoesOn),
+        (&coordinator, Guided, Some("user"), GoesOn),
+        (&coordinator, FullAutoStopOnUserDeps, None, Discloses(Warning)),
+        (&coordinator, FullAutoStopOnUserDeps, Some("coordinator"), GoesOn),
+        (&coordinator, FullAutoNeverStop, None, Discloses(Warning)),
+    ];
+    let approval = GapReason::UserOnlyDependency(UserOnlyDependency::NeedsUserApproval);
+    for (members, autonomy, by, expected) in cases {
+        let mut run = Harness::start(needing(members.clone()), json!({}), preferences(autonomy));
+        let root = run.root.clone();
+        let artifacts = by.map(|by| with(answer("confirmation"), "answeredBy", json!(by)));
+        let next = run.advance(&root, Call { artifacts: artifacts.into_iter().collect(), ..Call::nothing() });
+        let found = match (run.snapshot(&next), gaps(&run).as_slice()) {
+            (EngineState::Blocked(_), []) => Stops,
+            (EngineState::Running(_), []) => GoesOn,
+            (EngineState::Running(_), [(severity, reason, _)]) if *reason == approval => Discloses(*severity),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{members} in {autonomy:?}, answered by {by:?}");
+    }
+}
+
+/// What comes of an advance.
+#[derive(Debug, PartialEq)]
+enum Comes {
+    Stops,
+    GoesOn,
+    Discloses(GapSeverity),
+}
+
+#[test]
+fn a_condition_is_asked_with_the_context_of_the_attempt_and_a_lock_fails_shut() {
+    let members = json!({
+        "requireConfirmation": {"var": "risk", "equals": "high"},
+        "userDependencies": [{"id": "thing", "reason": "needs_user_artifact", "what": "A file.",
+            "condition": {"var": "risk", "equals": "low"}}],
+    });
+    for (risk, expected) in [("high", Some("`confirmation`")), ("low", Some("`thing`")), ("none", None)] {
+        let mut run = Harness::start(needing(members.clone()), json!({"risk": "none"}), None);
+        let root = run.root.clone();
+        let next = run.advance(&root, Call::context(json!({"risk": risk})));
+        match expected {
+            Some(expected) => assert!(blockers(&run, &next)[0].message.contains(expected), "{risk}"),
+            None => assert_eq!(run.pending(&next).as_deref(), Some("end")),
+        }
+    }
+    let mut unusable = needing(members);
+    unusable.steps[0].user_dependencies[0].condition =
+        Some(Condition(json!({"var": "risk", "resembles": 1})));
+    let mut run = Harness::start(unusable, json!({"risk": "none"}), None);
+    let root = run.root.clone();
+    let next = run.advance(&root, Call::nothing());
+    assert!(blockers(&run, &next)[0].message.contains("`thing`"));
+}
+
+#[test]
+fn answers_stand_in_the_log_with_who_gave_them_whether_or_not_they_were_enough() {
+    let mut run = Harness::start(needing(json!({"requireConfirmation": true})), json!({}), None);
+    let refused = with(answer("confirmation"), "outcome", json!("refused"));
+    let root = run.root.clone();
+    let block = run.advance(&root, Call::artifact(refused.clone()));
+    run.advance(&block, Call::artifact(answer("confirmation")));
+    let kept: Vec<&Value> = run
+        .events
+        .iter()
+        .filter_map(|event| match &event.data {
+            EventData::NodeOutputAppended { payload: OutputPayload::ArtifactRef(artifact), .. } => {
+                artifact.content.as_ref()
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kept, [&refused, &answer("confirmation")]);
+}
+
+#[test]
+fn a_report_has_room_for_every_need_of_a_step_in_the_longest_words() {
+    let long = "🦀".repeat(256);
+    let dependencies: Vec<Value> = (0..8)
+        .map(|number| {
+            json!({"id": format!("{}-{number}", "x".repeat(62)), "reason": "needs_user_secret_or_token", "what": long})
+        })
+        .collect();
+    let members =
+        json!({"userDependencies": dependencies, "requireConfirmation": true, "notesOptional": false});
+    let mut run = Harness::start(needing(members), json!({}), None);
+    let root = run.root.clone();
+    let next = run.advance(&root, Call::artifact(answer(&"y".repeat(5000))));
+    let told = blockers(&run, &next);
+    assert_eq!(told.len(), 10, "nine needs and the notes");
+    assert!(told.iter().any(|blocker| blocker.message.contains("`confirmation`")));
+    for blocker in told.iter().filter(|blocker| blocker.code == BlockerCode::UserOnlyDependency) {
+        let fix = blocker.suggested_fix.as_deref().unwrap();
+        assert!(fix.contains("and ask again."), "the fix is whole: {fix}");
+    }
+}
+
+#[test]
+fn a_step_says_in_its_prompt_what_it_needs_and_how_to_send_it() {
+    let prompt = |members: Value, context: Value| {
+        let run = Harness::start(needing(members), context, None);
+        let root = run.root.clone();
+        let context = run.state.context(&run.state.runs()[0].id).clone();
+        let facts = Facts {
+            workflow: &run.workflow,
+            state: run.snapshot(&root),
+            context: &context,
+            occasion: Occasion::Advance,
+        };
+        render::pending(facts).unwrap().prompt
+    };
+    let members = json!({"requireConfirmation": {"var": "risk", "equals": "high"}, "userDependencies": [
+        {"id": "token", "reason": "needs_user_secret_or_token", "what": "A token for {{registry}}."},
+        {"id": "drop", "reason": "needs_user_choice", "choiceKind": "irreversible_action", "what": "Drop it?"}]});
+    let shown = prompt(members.clone(), json!({"registry": "crates.io"}));
+    let lines = [
+        "**USER NEEDED (System):**",
+        "- `token` (a secret or token; only the user can give it): A token for crates.io. Never send the secret itself",
+        "- `drop` (a choice about what cannot be taken back; only the user can give it): Drop it?",
+        r#"- Example: `{"answer":"what was said, in a sentence","answeredBy":"user","dependencyId":"token""#,
+    ];
+    for line in lines {
+        assert!(shown.contains(line), "{line}\nis not in\n{shown}");
+    }
+    assert!(!shown.contains("`confirmation`"), "its condition does not hold");
+    assert!(prompt(members, json!({"risk": "high"})).contains("- `confirmation` (approval;"));
+    assert!(!prompt(json!({}), json!({})).contains("USER NEEDED"));
+}

@@ -1,0 +1,77 @@
+//! What a run goes on without, as a reply tells it.
+
+use guide::record::{AdvanceOutcome, GapDetail, GapReason};
+use guide::state::{Gap, Node, SessionState};
+
+use super::api::{GapWords, OpenGaps};
+use super::reply::{Ingredients, Moment};
+
+/// How many gaps a reply names: more are not read, and the command line shows them all.
+const NAMED: usize = 10;
+
+/// What this very call was warned of, from the record: a replay tells the same.
+pub(super) fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
+    let of_call = of_call(ingredients).into_iter().filter(|gap| is_warning(gap));
+    of_call.map(|gap| gap.summary.clone()).collect()
+}
+
+/// The gaps that this very call opened; for whoever comes back, and at the end of a run, all that are open.
+pub(super) fn open(ingredients: &Ingredients<'_>) -> Option<OpenGaps> {
+    let Ingredients { session, run, node, snapshot, moment, .. } = *ingredients;
+    let state = &session.state;
+    let told: Vec<&Gap> = match moment {
+        Moment::Return => guide::project::open_gaps(state, run).collect(),
+        // A replay tells what was open then, whatever was closed since.
+        Moment::Advance if snapshot.state().is_complete() => {
+            state.gaps_of_run(run).filter(|gap| was_open_at(state, gap, node)).collect()
+        }
+        Moment::Start | Moment::Advance => of_call(ingredients),
+    };
+    let told: Vec<&Gap> = told.into_iter().filter(|gap| is_gap(gap) && !is_warning(gap)).collect();
+    if told.is_empty() {
+        return None;
+    }
+    let gaps = told.iter().skip(told.len().saturating_sub(NAMED)).map(|gap| GapWords {
+        gap_id: gap.id.to_string(),
+        severity: gap.severity,
+        reason: gap.reason,
+        summary: gap.summary.clone(),
+    });
+    Some(OpenGaps { count: told.len(), gaps: gaps.collect() })
+}
+
+/// The gap records that stand in the log because of this call.
+fn of_call<'s>(ingredients: &Ingredients<'s>) -> Vec<&'s Gap> {
+    let Ingredients { session, node, moment, .. } = *ingredients;
+    let state = &session.state;
+    match moment {
+        Moment::Start => state.gaps_of(node).collect(),
+        Moment::Advance => {
+            // They stand on the node that was advanced, perhaps among those of other attempts.
+            let Some(parent) = state.parent_of(node) else { return Vec::new() };
+            let made = |outcome: &AdvanceOutcome| matches!(outcome, AdvanceOutcome::Advanced { to_node_id } if *to_node_id == node.id);
+            let Some((_, advance)) = parent.advances().find(|(_, advance)| made(&advance.outcome)) else {
+                return Vec::new();
+            };
+            let of_this = |gap: &&Gap| advance.index < gap.index && gap.index < node.created_index;
+            state.gaps_of(parent).filter(of_this).collect()
+        }
+        Moment::Return => Vec::new(),
+    }
+}
+
+/// Whether a gap was open when a node was made.
+fn was_open_at(state: &SessionState, gap: &Gap, node: &Node) -> bool {
+    let before = |gap: &Gap| gap.index < node.created_index;
+    before(gap) && !gap.resolved_by.as_ref().and_then(|id| state.gap(id)).is_some_and(before)
+}
+
+/// Whether a record says that something is missing, rather than that it no longer is.
+const fn is_gap(gap: &Gap) -> bool {
+    matches!(gap.resolution, guide::record::GapResolution::Unresolved)
+}
+
+/// Whether a gap is only about preferences: that is told as a warning, once.
+fn is_warning(gap: &Gap) -> bool {
+    gap.reason == GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation)
+}
