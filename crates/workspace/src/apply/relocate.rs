@@ -1,0 +1,48 @@
+//! Copying a staged tree, for slots that are mount points: nothing can be moved into another mount.
+
+use std::io;
+
+use crate::rooted::{Dir, Kind};
+
+/// Where a slot that is a mount point has its staged tree while it is filled.
+pub(super) const INSIDE: &str = ".interlock-staging";
+
+/// Copies one file, with that mode.
+pub(super) fn copy_file(from: &Dir, path: &str, to: &Dir, new: &str, mode: u32) -> io::Result<()> {
+    let mut input = from.open_file(path)?;
+    let mut output = to.create_file(new, mode)?;
+    io::copy(&mut input, &mut output)?;
+    Ok(())
+}
+
+/// Copies a directory with everything below, to a place that does not exist yet. Directories are made with 0755; those
+/// that are to have less are returned, the deepest last.
+pub(super) fn copy_tree(from: &Dir, path: &str, to: &Dir, new: &str) -> io::Result<Vec<(String, u32)>> {
+    let mut restricted = Vec::new();
+    let mut waiting = vec![(path.to_owned(), new.to_owned())];
+    while let Some((path, new)) = waiting.pop() {
+        to.make_dirs(&new, 0o755)?;
+        let directory = from.open_dir(&path)?;
+        for (name, _) in directory.names()? {
+            let Some(stat) = directory.stat(&name.0)? else { continue };
+            // Everything here was staged from text.
+            let name = name.0.to_string_lossy();
+            let (source, target) = (format!("{path}/{name}"), format!("{new}/{name}"));
+            match stat.kind {
+                Kind::Dir => {
+                    if stat.mode != 0o755 {
+                        restricted.push((target.clone(), stat.mode));
+                    }
+                    waiting.push((source, target));
+                }
+                Kind::File => copy_file(from, &source, to, &target, stat.mode)?,
+                Kind::Link => {
+                    let link = directory.read_link(&*name)?;
+                    to.symlink(&link.to_string_lossy(), &target)?;
+                }
+                Kind::Other => {}
+            }
+        }
+    }
+    Ok(restricted)
+}

@@ -1,0 +1,216 @@
+//! Unpacking a snapshot over the staged read-write slots.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use super::assemble::staged_path;
+use crate::drift::link::{Leads, leads};
+use crate::index::slot_of;
+use crate::plan::validate::path;
+use crate::resolve::{Content, Stopped};
+use crate::rooted::{Dir, Kind, refusal};
+use crate::slot::Slot;
+use crate::{Code, Error};
+
+/// Something that is unpacked over the read-write slots after everything was staged and before anything is moved. A
+/// snapshot is one ([`crate::snapshot`]).
+///
+/// # Contract
+/// * A refusal leaves the workspace as it was, whatever was put before.
+/// * What cannot be trusted is refused with `SNAPSHOT_CORRUPT`, what cannot be read with `SNAPSHOT_RESTORE_FAILED`.
+pub trait Restore: Sync {
+    /// Puts everything into the sink. `slots` are the read-write slots of the plan; nothing else is taken.
+    ///
+    /// # Errors
+    /// When it is damaged, cannot be read, or the sink refuses.
+    fn restore(&self, slots: &[Slot], sink: &mut dyn RestoreSink) -> Result<(), Error>;
+}
+
+/// Where a snapshot is unpacked.
+pub trait RestoreSink {
+    /// Says that a slot is in the snapshot, even if it is empty there. What stands in it on the disk gives way.
+    ///
+    /// # Errors
+    /// When it is not a read-write slot of the plan.
+    fn covers(&mut self, slot: Slot) -> Result<(), Stopped>;
+
+    /// Takes one thing. Over what the plan has there, the snapshot wins.
+    ///
+    /// # Errors
+    /// When the path is not safe or not in a read-write slot, when a limit is reached, or when the disk refuses.
+    fn put(&mut self, item: Restored) -> Result<(), Stopped>;
+}
+
+/// Something to restore.
+#[derive(Debug)]
+pub struct Restored {
+    /// The path below the root, such as `deliverables/report.md`.
+    pub path: String,
+    /// The permission bits; only those for reading, writing and executing are kept. Links have none.
+    pub mode: u32,
+    /// When the content changed, in seconds since 1970.
+    pub mtime: Option<i64>,
+    /// What it is.
+    pub content: Content,
+}
+
+/// The most bytes of what is restored together, and the most things.
+const MAX_BYTES: u64 = 16 << 30;
+const MAX_ITEMS: u64 = 500_000;
+
+/// Unpacks into the staging folder. Returns the slots that the snapshot has.
+pub(super) fn unpack(
+    restore: &dyn Restore,
+    staging: &Dir,
+    writable: &[Slot],
+) -> Result<BTreeSet<Slot>, Error> {
+    let mut sink =
+        Unpacking { staging, writable, covered: BTreeSet::new(), bytes: 0, items: 0, modes: Vec::new() };
+    restore.restore(writable, &mut sink)?;
+    // Directories last, and the deepest first: one that may not be written to could not be filled.
+    for (path, mode) in sink.modes.iter().rev() {
+        let set = staging.set_mode(path, *mode);
+        set.map_err(|error| failed(&error, path))?;
+    }
+    Ok(sink.covered)
+}
+
+struct Unpacking<'a> {
+    staging: &'a Dir,
+    writable: &'a [Slot],
+    covered: BTreeSet<Slot>,
+    bytes: u64,
+    items: u64,
+    modes: Vec<(String, u32)>,
+}
+
+impl RestoreSink for Unpacking<'_> {
+    fn covers(&mut self, slot: Slot) -> Result<(), Stopped> {
+        if !self.writable.contains(&slot) || slot.is_file() {
+            return Err(Stopped(corrupt(slot.relative(), "is no read-write slot of the plan")));
+        }
+        self.covered.insert(slot);
+        Ok(())
+    }
+
+    fn put(&mut self, item: Restored) -> Result<(), Stopped> {
+        self.try_put(item).map_err(Stopped)
+    }
+}
+
+impl Unpacking<'_> {
+    fn try_put(&mut self, item: Restored) -> Result<(), Error> {
+        if let Err(problem) = path::check(&item.path) {
+            let shown: String = item.path.chars().take(200).collect();
+            return Err(corrupt(&shown, &problem.to_string()));
+        }
+        let Some(slot) = slot_of(&item.path) else {
+            return Err(corrupt(&item.path, "is in no slot"));
+        };
+        self.covers(slot)?;
+        self.items += 1;
+        if self.items > MAX_ITEMS {
+            return Err(Error::limit("members of a snapshot", MAX_ITEMS, self.items));
+        }
+        let staged = staged_path(slot, &item.path);
+        let mode = item.mode & 0o777;
+        if item.path == slot.relative() {
+            return match item.content {
+                Content::Directory => Ok(()),
+                Content::Bytes(_) | Content::File(_) | Content::Link(_) => {
+                    Err(corrupt(&item.path, "is a slot, and no directory"))
+                }
+            };
+        }
+        self.make_way(slot, &item.path, matches!(item.content, Content::Directory))
+            .map_err(|error| failed(&error, &item.path))?;
+        match item.content {
+            Content::Directory => {
+                self.staging.make_dirs(&staged, 0o755).map_err(|error| failed(&error, &item.path))?;
+                self.modes.push((staged, mode));
+            }
+            Content::Link(target) => {
+                check_link(slot, &item.path, &target)?;
+                self.staging.symlink(&target, &staged).map_err(|error| failed(&error, &item.path))?;
+            }
+            Content::Bytes(bytes) => self.write(&staged, mode, item.mtime, &mut bytes.as_slice())?,
+            Content::File(mut file) => {
+                io::Seek::rewind(&mut file).map_err(|error| failed(&error, &item.path))?;
+                self.write(&staged, mode, item.mtime, &mut file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what the plan has in the way, and makes the directories above.
+    fn make_way(&self, slot: Slot, path: &str, is_dir: bool) -> io::Result<()> {
+        let top = slot.relative().len();
+        for (at, _) in path.match_indices('/').filter(|(at, _)| *at > top) {
+            let above = staged_path(slot, &path[..at]);
+            if self.staging.stat(&above)?.is_some_and(|stat| stat.kind != Kind::Dir) {
+                self.staging.remove_file(&above)?;
+            }
+        }
+        let staged = staged_path(slot, path);
+        if let Some((parent, _)) = staged.rsplit_once('/') {
+            self.staging.make_dirs(parent, 0o755)?;
+        }
+        match self.staging.stat(&staged)? {
+            Some(stat) if is_dir && stat.kind == Kind::Dir => Ok(()),
+            Some(_) => self.staging.remove_tree(&staged),
+            None => Ok(()),
+        }
+    }
+
+    fn write(
+        &mut self,
+        staged: &str,
+        mode: u32,
+        mtime: Option<i64>,
+        input: &mut dyn io::Read,
+    ) -> Result<(), Error> {
+        let io = |error: &io::Error| failed(error, staged);
+        let mut output = self.staging.create_file(staged, mode).map_err(|error| io(&error))?;
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let read = match input.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(io(&error)),
+            };
+            self.bytes += read as u64;
+            if self.bytes > MAX_BYTES {
+                return Err(Error::limit("bytes of a snapshot", MAX_BYTES, self.bytes));
+            }
+            output.write_all(&buffer[..read]).map_err(|error| io(&error))?;
+        }
+        if let Some(seconds) = mtime {
+            self.staging.set_mtime(&output, seconds).map_err(|error| io(&error))?;
+        }
+        Ok(())
+    }
+}
+
+/// A link stays within its slot, by the rules for links of repositories.
+fn check_link(slot: Slot, path: &str, target: &str) -> Result<(), Error> {
+    let inside = path.strip_prefix(slot.relative()).unwrap_or_default().trim_start_matches('/');
+    if leads(inside.as_bytes(), target.as_bytes()) != Leads::Inside {
+        return Err(corrupt(path, "is a link that may lead out of its slot"));
+    }
+    Ok(())
+}
+
+fn corrupt(path: &str, what: &str) -> Error {
+    Error::new(Code::SnapshotCorrupt, format!("the snapshot cannot be used: {path:?} {what}"))
+        .detail("path", path)
+}
+
+fn failed(error: &io::Error, path: &str) -> Error {
+    let refused = refusal(error, "restore", Path::new(path));
+    match refused.code() {
+        Code::ApplyIo => Error::new(Code::SnapshotRestoreFailed, refused.message()).detail("path", path),
+        _ => refused,
+    }
+}

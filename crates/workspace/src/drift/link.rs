@@ -1,0 +1,76 @@
+//! Whether a link leads out of its slot.
+
+/// What the text of a link says about where it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leads {
+    /// Nowhere but inside.
+    Inside,
+    /// Inside as text. It goes down and up again, and if there is another link on the way down, up is elsewhere.
+    Perhaps,
+    /// Outside.
+    Outside,
+}
+
+/// Where a link leads that stands at `path`, the segments below its slot, and has this target.
+///
+/// A target is inside when it is relative and never climbs above the slot. What is on the disk is not
+/// looked at: that can change, and each link on the way is judged for itself.
+pub(crate) fn leads(path: &[u8], target: &[u8]) -> Leads {
+    // A slot that is itself a link has nothing inside.
+    if path.is_empty() || target.is_empty() || target.starts_with(b"/") || target.contains(&0) {
+        return Leads::Outside;
+    }
+    let mut depth = path.iter().filter(|byte| **byte == b'/').count();
+    let mut descended = false;
+    let mut answer = Leads::Inside;
+    for segment in target.split(|byte| *byte == b'/') {
+        match segment {
+            b"" | b"." => {}
+            b".." => {
+                if descended {
+                    answer = Leads::Perhaps;
+                }
+                match depth.checked_sub(1) {
+                    Some(above) => depth = above,
+                    None => return Leads::Outside,
+                }
+            }
+            _ => {
+                depth += 1;
+                descended = true;
+            }
+        }
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_inside_while_it_does_not_climb_above_its_slot() {
+        use Leads::{Inside, Outside, Perhaps};
+        let cases = [
+            ("a", "b", Inside),
+            ("a", "./b//c/", Inside),
+            ("a", ".", Inside),
+            ("a", "..", Outside),
+            ("a", "../a", Outside),
+            ("d/a", "../b", Inside),
+            ("d/a", "..", Inside),
+            ("d/a", "../..", Outside),
+            ("d/e/a", "../../b", Inside),
+            ("d/e/a", "../../../b", Outside),
+            ("a", "b/../c", Perhaps),
+            ("a", "b/../../c", Outside),
+            ("a", "/workspace/tmp/a", Outside),
+            ("a", "", Outside),
+            ("", "b", Outside),
+            ("x", "../../s", Outside),
+        ];
+        for (path, target, expected) in cases {
+            assert_eq!(leads(path.as_bytes(), target.as_bytes()), expected, "{path} -> {target}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What a scan has to say.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::kind::{Kind, Place, Severity};
+use super::{Disrepair, Level};
+use crate::index::{self, Header, Line, LineKind};
+use crate::rooted::{self, Stat};
+
+/// The most drifts that a report lists. All are counted, and the worst are listed first.
+pub const MAX_LISTED: usize = 10_000;
+
+/// The answer of a scan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The version of this form, 1.
+    pub schema: u32,
+    /// The plan that was applied.
+    pub apply_id: String,
+    /// The generation of the lease.
+    pub generation: u64,
+    /// How closely it was looked.
+    pub level: Level,
+    /// What was looked at.
+    pub scanned: Scanned,
+    /// What drifted, sorted by path.
+    pub drifts: Vec<Drift>,
+    /// How many drifts there are, listed or not.
+    pub counts: Counts,
+    /// Whether there are more than are listed. Those that are not are never worse than those that are.
+    pub truncated: bool,
+    /// The whole in a word.
+    pub verdict: Verdict,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Scanned {
+    /// Files, links and whatever else is no directory.
+    pub files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Files whose bytes were read.
+    pub hashed: u64,
+}
+
+/// How many drifts there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// What the agent was given the right to do.
+    pub info: u64,
+    /// Worth knowing.
+    pub warning: u64,
+    /// The workspace is not what was declared.
+    pub critical: u64,
+}
+
+/// One thing that is not as applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drift {
+    /// The path below the root. Bytes that are no UTF-8 are replaced.
+    pub path: String,
+    /// The mount that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mount_key: Option<String>,
+    /// In what way.
+    pub kind: Kind,
+    /// How bad that is.
+    pub severity: Severity,
+    /// What was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Facts>,
+    /// What is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actual: Option<Facts>,
+}
+
+/// What is known of one side of a drift: what the kind of drift is about, and no more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    /// `file`, `dir`, `link`, or `other` for devices, pipes and sockets.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub what: Option<&'static str>,
+    /// The permission bits, in octal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// How many bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// The hash of the bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blake3: Option<String>,
+    /// Where the link points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// What the system says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Facts {
+    pub(super) fn line_kind(line: &Line) -> Self {
+        Self { what: Some(line.kind.as_str()), ..Self::default() }
+    }
+
+    pub(super) fn stat_kind(stat: &Stat) -> Self {
+        let what = match stat.kind {
+            rooted::Kind::File => LineKind::File.as_str(),
+            rooted::Kind::Dir => LineKind::Dir.as_str(),
+            rooted::Kind::Link => LineKind::Link.as_str(),
+            rooted::Kind::Other => "other",
+        };
+        let size = (stat.kind == rooted::Kind::File).then_some(stat.size);
+        Self { what: Some(what), size, ..Self::default() }
+    }
+
+    pub(super) fn mode(mode: u32) -> Self {
+        Self { mode: Some(format!("{mode:04o}")), ..Self::default() }
+    }
+
+    pub(super) fn bytes(size: u64, blake3: Option<String>) -> Self {
+        Self { size: Some(size), blake3, ..Self::default() }
+    }
+
+    pub(super) fn target(target: &[u8]) -> Self {
+        Self { target: Some(String::from_utf8_lossy(target).into_owned()), ..Self::default() }
+    }
+
+    pub(super) fn error(error: String) -> Self {
+        Self { error: Some(error), ..Self::default() }
+    }
+}
+
+/// A scan in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Exactly what was applied.
+    Clean,
+    /// Something drifted, and nothing of it is critical.
+    Dirty,
+    /// Something critical drifted.
+    Critical,
+}
+
+/// Takes drifts as they are found.
+pub(super) struct Collector {
+    pub(super) scanned: Scanned,
+    counts: Counts,
+    /// The first of each severity, so that thousands of new files of the agent do not hide the one that matters.
+    info: Vec<Drift>,
+    warning: Vec<Drift>,
+    critical: Vec<Drift>,
+    repair: Option<Disrepair>,
+}
+
+impl Collector {
+    pub(super) fn new() -> Self {
+        Self {
+            scanned: Scanned::default(),
+            counts: Counts::default(),
+            info: Vec::new(),
+            warning: Vec::new(),
+            critical: Vec::new(),
+            repair: None,
+        }
+    }
+
+    /// One that keeps no drifts, only where they are.
+    pub(super) fn for_repair() -> Self {
+        Self { repair: Some(Disrepair::default()), ..Self::new() }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        place: Place,
+        path: &[u8],
+        line: Option<&Line>,
+        kind: Kind,
+        facts: [Option<Facts>; 2],
+    ) {
+        let path = String::from_utf8_lossy(path);
+        if let Some(repair) = &mut self.repair {
+            repair.mounts.extend(line.and_then(|line| line.mount_key.clone()));
+            repair.slots.extend(index::slot_of(&path));
+            return;
+        }
+        let severity = kind.severity(place);
+        let (count, listed) = match severity {
+            Severity::Info => (&mut self.counts.info, &mut self.info),
+            Severity::Warning => (&mut self.counts.warning, &mut self.warning),
+            Severity::Critical => (&mut self.counts.critical, &mut self.critical),
+        };
+        *count += 1;
+        if listed.len() < MAX_LISTED {
+            let [expected, actual] = facts;
+            let mount_key = line.and_then(|line| line.mount_key.clone());
+            listed.push(Drift { path: path.into_owned(), mount_key, kind, severity, expected, actual });
+        }
+    }
+
+    /// Whether nothing has drifted so far.
+    pub(super) fn is_clean(&self) -> bool {
+        self.counts == Counts::default()
+    }
+
+    pub(super) fn finish(self, header: Header, level: Level, took: Duration) -> Report {
+        let Counts { info, warning, critical } = self.counts;
+        let mut drifts = self.critical;
+        for less in [self.warning, self.info] {
+            let room = MAX_LISTED - drifts.len();
+            drifts.extend(less.into_iter().take(room));
+        }
+        drifts.sort_by(|left, right| {
+            let by_path = index::compare_paths(left.path.as_bytes(), right.path.as_bytes());
+            by_path.then(left.kind.cmp(&right.kind))
+        });
+        Report {
+            schema: 1,
+            apply_id: header.apply_id,
+            generation: header.generation,
+            level,
+            scanned: self.scanned,
+            truncated: info + warning + critical > drifts.len() as u64,
+            drifts,
+            counts: self.counts,
+            verdict: match (critical, info + warning) {
+                (0, 0) => Verdict::Clean,
+                (0, _) => Verdict::Dirty,
+                _ => Verdict::Critical,
+            },
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    pub(super) fn into_disrepair(self) -> Disrepair {
+        self.repair.unwrap_or_default()
+    }
+}

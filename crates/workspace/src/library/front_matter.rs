@@ -1,0 +1,124 @@
+//! The YAML between two lines of `---` at the beginning of a Markdown file.
+
+use serde_json::{Map, Value};
+
+use super::limits::FRONT_MATTER;
+
+/// How many values front matter may hold, those that aliases repeat included.
+const MAX_NODES: usize = 2_000;
+/// Front matter is a flat list of facts, with a list or a table here and there.
+const MAX_DEPTH: usize = 16;
+
+/// A Markdown file in its two parts.
+#[derive(Debug, PartialEq)]
+pub(super) struct Document<'a> {
+    /// The members of the front matter; nothing where there is none.
+    pub(super) matter: Option<Map<String, Value>>,
+    /// Everything behind it.
+    pub(super) body: &'a str,
+}
+
+/// Takes a file apart.
+pub(super) fn split(text: &str) -> Result<Document<'_>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some(inside) = text.strip_prefix("---").and_then(|rest| {
+        let rest = rest.trim_start_matches([' ', '\t']);
+        rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))
+    }) else {
+        return Ok(Document { matter: None, body: text });
+    };
+    let mut length = 0;
+    for line in inside.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            let (yaml, rest) = inside.split_at(length);
+            return Ok(Document {
+                matter: Some(members(yaml)?),
+                body: rest.get(line.len()..).unwrap_or_default(),
+            });
+        }
+        length += line.len();
+    }
+    Err("begins with `---`, and no second line of `---` ends the front matter".to_owned())
+}
+
+fn members(yaml: &str) -> Result<Map<String, Value>, String> {
+    if yaml.len() as u64 > FRONT_MATTER.max() {
+        return Err(format!("has more than {} bytes of front matter", FRONT_MATTER.max()));
+    }
+    let mut alias_limits = serde_saphyr::options::AliasLimits::default();
+    alias_limits.max_total_replayed_events = MAX_NODES;
+    alias_limits.max_replay_stack_depth = MAX_DEPTH;
+    alias_limits.max_alias_expansions_per_anchor = 100;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_events: 4 * MAX_NODES,
+            max_nodes: MAX_NODES,
+            max_aliases: 100,
+            max_anchors: 100,
+            max_documents: 1,
+            max_merge_keys: 10,
+        },
+        alias_limits: alias_limits,
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
+        strict_booleans: true,
+    };
+    let value: Value = serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
+        let reason = error.without_snippet().to_string();
+        let reason = canon::budget::truncate(reason.lines().next().unwrap_or_default(), 200).into_owned();
+        format!("has front matter that is no YAML: {reason}")
+    })?;
+    match value {
+        Value::Object(members) => Ok(members),
+        Value::Null => Ok(Map::new()),
+        _ => Err("has front matter that is no list of `name: value`".to_owned()),
+    }
+}
+
+/// A member that is text and not blank.
+pub(super) fn text_of<'a>(matter: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    matter.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_comes_apart_at_the_second_line() {
+        for text in [
+            "---\nname: a\n---\nbody\n",
+            "\u{feff}---\r\nname: a\r\n---\r\nbody\n",
+            "--- \nname: a\n--- \nbody\n",
+        ] {
+            let document = split(text).unwrap();
+            assert_eq!(text_of(&document.matter.unwrap(), "name"), Some("a"), "{text:?}");
+            assert_eq!(document.body, "body\n", "{text:?}");
+        }
+        assert_eq!(split("# Title\n---\n").unwrap().matter, None);
+        assert_eq!(split("----\n").unwrap().matter, None);
+        assert_eq!(split("---\n---").unwrap(), Document { matter: Some(Map::new()), body: "" });
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_taken_apart_or_refused(text in "(---)?[\\n\\r\\u{feff}:a&*\\[{ \\-]{0,60}") {
+            if let Ok(document) = split(&text) {
+                proptest::prop_assert!(text.ends_with(document.body), "nothing behind the front matter is lost");
+            }
+        }
+    }
+
+    #[test]
+    fn front_matter_that_is_refused() {
+        let bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n";
+        let deep = format!("a: {}{}\n", "[".repeat(5_000), "]".repeat(5_000));
+        let long = format!("a: {}\n", "x".repeat(70_000));
+        for yaml in ["- a\n", "a: 1\na: 2\n", "a: [\n", "just text\n", bomb, &deep, &long] {
+            let refused = split(&format!("---\n{yaml}---\nbody")).unwrap_err();
+            assert!(refused.contains("front matter"), "{refused}");
+        }
+        assert!(split("---\nname: a\n").unwrap_err().contains("no second line"));
+    }
+}

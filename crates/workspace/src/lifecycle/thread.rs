@@ -1,0 +1,92 @@
+//! Threads of a session, and their turns.
+
+use super::{State, illegal};
+use crate::manifest::vocabulary::closed;
+use crate::{Code, Error};
+
+closed! {
+    /// Whether a thread is in use.
+    ThreadState {
+        /// It can be talked to.
+        Active => "active",
+        /// It is put away.
+        Archived => "archived",
+    }
+}
+
+impl State for ThreadState {
+    const WHAT: &'static str = "thread";
+
+    fn name(self) -> &'static str {
+        self.as_str()
+    }
+
+    fn allowed(self) -> &'static [Self] {
+        match self {
+            Self::Active => &[Self::Archived],
+            Self::Archived => &[],
+        }
+    }
+}
+
+closed! {
+    /// What a thread is doing.
+    TurnState {
+        /// Waiting for a message.
+        Idle => "idle",
+        /// Answering one.
+        Executing => "executing",
+        /// Being stopped.
+        Interrupting => "interrupting",
+    }
+}
+
+impl State for TurnState {
+    const WHAT: &'static str = "turn";
+
+    fn name(self) -> &'static str {
+        self.as_str()
+    }
+
+    fn allowed(self) -> &'static [Self] {
+        match self {
+            Self::Idle => &[Self::Executing],
+            Self::Executing => &[Self::Interrupting, Self::Idle],
+            Self::Interrupting => &[Self::Idle],
+        }
+    }
+}
+
+/// A thread of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Whether it is in use.
+    pub state: ThreadState,
+    /// What it is doing.
+    pub turn: TurnState,
+}
+
+/// Whether the thread at `index` can be put away: it is active and idle, and not the last active one.
+///
+/// # Errors
+/// `LIFECYCLE_ILLEGAL_TRANSITION`; the message says which of the three it is.
+pub fn archive(threads: &[Thread], index: usize) -> Result<ThreadState, Error> {
+    let refusal =
+        |message: String| Error::new(Code::LifecycleIllegalTransition, message).detail("thread", index);
+    let Some(thread) = threads.get(index) else {
+        return Err(refusal(format!("there is no thread {index}; there are {}", threads.len())));
+    };
+    if thread.state != ThreadState::Active {
+        return Err(illegal(thread.state, ThreadState::Archived));
+    }
+    if thread.turn != TurnState::Idle {
+        return Err(refusal(format!(
+            "thread {index} is `{}`, and only an idle one is put away",
+            thread.turn
+        )));
+    }
+    if threads.iter().filter(|thread| thread.state == ThreadState::Active).count() == 1 {
+        return Err(refusal("the last active thread of a session stays".into()));
+    }
+    Ok(ThreadState::Archived)
+}
