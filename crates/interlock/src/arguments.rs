@@ -5,6 +5,7 @@ mod key;
 mod mcp;
 mod session;
 mod workflow;
+mod workspace;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,11 @@ pub(crate) use session::{
 pub(crate) use workflow::{
     SourceFormat, Workflow, WorkflowCommand, WorkflowCompile, WorkflowList, WorkflowNew, WorkflowShow,
     WorkflowSources, WorkflowValidate,
+};
+pub(crate) use workspace::{
+    AgentUser, DriftLevel, ManifestInput, RwPolicy, VerifyLevel, Workspace, WorkspaceApply, WorkspaceCommand,
+    WorkspaceDrift, WorkspaceEnv, WorkspacePlan, WorkspaceRelease, WorkspaceRestore, WorkspaceSnapshot,
+    WorkspaceTarget,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -72,6 +78,7 @@ pub(crate) enum Command {
     Compose(Compose),
     Workflow(Workflow),
     Session(Session),
+    Workspace(Workspace),
     Key(Key),
     Doctor(Doctor),
 }
@@ -154,6 +161,7 @@ impl Command {
             Self::Compose(compose) => compose.reporting(),
             Self::Workflow(workflow) => workflow.command.answering().reporting(),
             Self::Session(session) => session.command.answering().reporting(),
+            Self::Workspace(workspace) => workspace.command.answering().reporting(),
             Self::Key(key) => key.command.answering().reporting(),
             Self::Doctor(doctor) => doctor.answering.reporting(),
         }

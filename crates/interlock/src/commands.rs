@@ -6,3 +6,4 @@ pub(crate) mod key;
 pub(crate) mod mcp;
 pub(crate) mod session;
 pub(crate) mod workflow;
+pub(crate) mod workspace;

@@ -10,6 +10,7 @@ use canon::json::ReadError;
 use host::guided::Refusal;
 use storage::StoreError;
 
+use crate::input;
 use crate::output::{self, Layout};
 
 canon::error_codes! {
@@ -117,13 +118,19 @@ impl From<StoreError> for Failure {
     }
 }
 
+impl From<workspace::Error> for Failure {
+    fn from(error: workspace::Error) -> Self {
+        error.envelope().into()
+    }
+}
+
 impl Failure {
     pub(crate) fn unreadable(source: Option<&Path>, cause: std::io::Error) -> Self {
-        Self::Unreadable { name: name_of(source), cause }
+        Self::Unreadable { name: input::name(source), cause }
     }
 
     pub(crate) fn not_json(source: Option<&Path>, cause: ReadError) -> Self {
-        Self::NotJson { name: name_of(source), cause: Box::new(cause) }
+        Self::NotJson { name: input::name(source), cause: Box::new(cause) }
     }
 
     /// Standard output, or a file, could not be written.
@@ -167,7 +174,7 @@ impl Failure {
 
 /// 2 for what is wrong with the call, its input or the machine; 1 for every other refusal, which is an answer.
 fn exit_code(code: &str) -> u8 {
-    const CALL_OR_MACHINE: [&str; 13] = [
+    const CALL_OR_MACHINE: [&str; 18] = [
         "INPUT_UNREADABLE",
         "OUTPUT_UNWRITABLE",
         "CONFIG_INVALID",
@@ -181,12 +188,13 @@ fn exit_code(code: &str) -> u8 {
         "STORE_DAMAGED",
         "KEYRING_INVALID",
         "STORE_TOO_LARGE",
+        "APPLY_IO",
+        "APPLY_NO_SPACE",
+        "APPLY_STATE_DIR_OTHER_FS",
+        "APPLY_ROLLBACK_FAILED",
+        "SNAPSHOT_RESTORE_FAILED",
     ];
     if CALL_OR_MACHINE.contains(&code) || code.starts_with("JSON_") { 2 } else { 1 }
-}
-
-fn name_of(source: Option<&Path>) -> String {
-    source.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string())
 }
 
 fn write_words(envelope: &Envelope) -> std::io::Result<()> {
@@ -201,6 +209,13 @@ fn write_words(envelope: &Envelope) -> std::io::Result<()> {
         write!(stderr, " (in {source})")?;
     }
     writeln!(stderr)?;
+    // Where several things are wrong at once, all of them are told.
+    for cause in envelope.details().get("causes").and_then(|causes| causes.as_array()).into_iter().flatten() {
+        writeln!(stderr, "  also: {}", output::clean(cause.as_str().unwrap_or_default()))?;
+    }
+    if let Some(more) = envelope.details().get("moreCauses") {
+        writeln!(stderr, "  and {more} more")?;
+    }
     if !envelope.suggestion().is_empty() {
         writeln!(stderr, "  {HELP}help{HELP:#}: {}", output::clean(envelope.suggestion()))?;
     }
@@ -237,6 +252,12 @@ mod tests {
             ("KEYRING_INVALID", 2),
             ("CONFIG_UNKNOWN_KEY", 2),
             ("JSON_SYNTAX", 2),
+            ("LEASE_HELD", 1),
+            ("RESOLVE_NOT_FOUND", 1),
+            ("SNAPSHOT_CORRUPT", 1),
+            ("APPLY_UNSAFE_SYMLINK", 1),
+            ("APPLY_NO_SPACE", 2),
+            ("APPLY_ROLLBACK_FAILED", 2),
         ] {
             assert_eq!(exit_code(code), expected, "{code}");
         }

@@ -6,6 +6,7 @@
 //! * `service`: the services, put together from the settings.
 //! * `commands`: one module per subcommand.
 //! * `failure`: how anything that goes wrong becomes an envelope and an exit code.
+//! * `input`: reading files and standard input, with a bound.
 //! * `output`: writing results, tolerant of readers that stop listening.
 //! * `progress`: what is shown while something takes long.
 
@@ -15,6 +16,7 @@ compile_error!("Interlock runs on Linux, and builds on macOS; Windows is not sup
 mod arguments;
 mod commands;
 mod failure;
+mod input;
 mod output;
 mod progress;
 mod service;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Compose(compose) => commands::compose::run(compose),
         Command::Workflow(workflow) => commands::workflow::run(&workflow.command, &globals),
         Command::Session(session) => commands::session::run(&session.command, &globals),
+        Command::Workspace(workspace) => commands::workspace::run(&workspace.command),
         Command::Key(key) => commands::key::run(&key.command, &globals),
         Command::Doctor(doctor) => commands::doctor::run(doctor, &globals),
     };

@@ -32,11 +32,28 @@ impl Progress {
 
     /// One more is done.
     pub(crate) fn step(&mut self) {
+        self.appear();
+        self.bar.inc(1);
+    }
+
+    /// So many are done.
+    pub(crate) fn at(&mut self, items: usize) {
+        self.appear();
+        self.bar.set_position(items as u64);
+    }
+
+    /// Something else is being done now.
+    pub(crate) fn says(&mut self, doing: &'static str) {
+        self.appear();
+        self.bar.set_message(doing);
+    }
+
+    /// Shows the bar once somebody may have begun to wonder.
+    fn appear(&mut self) {
         if self.watched && self.began.elapsed() > PATIENCE {
             self.watched = false;
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        self.bar.inc(1);
     }
 }
 

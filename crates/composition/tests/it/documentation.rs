@@ -85,9 +85,10 @@ fn index() -> String {
     // What a higher room adds is listed here by its pages, which a test of that room asks for.
     let others: Vec<String> = documented_codes().difference(&all_codes()).cloned().collect();
     let read = ReadErrorCode::ALL.iter().map(ToString::to_string).collect();
-    for (title, codes) in
-        [("JSON that is not read", read), ("Calls, sessions, tokens, the store and the command line", others)]
-    {
+    for (title, codes) in [
+        ("JSON that is not read", read),
+        ("Calls, sessions, tokens, workspaces, the store and the command line", others),
+    ] {
         writeln!(out, "\n## {title}\n").unwrap();
         for code in codes {
             let anchor = code.to_lowercase().replace('_', "-");

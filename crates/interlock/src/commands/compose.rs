@@ -1,24 +1,19 @@
 //! `interlock compose`.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
-use std::path::Path;
+use std::io;
 
-use canon::json::Limits;
 use composition::Input;
 use serde_json::Value;
 
 use crate::arguments::Compose;
 use crate::failure::{Answer, Failure};
+use crate::input;
 use crate::output::{self, Layout};
 
 /// Composes, or explains one key.
 pub(crate) fn run(arguments: &Compose) -> Result<Answer, Failure> {
-    let source = arguments.file.as_deref().filter(|path| *path != Path::new("-"));
-    let bytes = read(source).map_err(|cause| Failure::unreadable(source, cause))?;
-    let value =
-        canon::json::read(&bytes, &Limits::default()).map_err(|cause| Failure::not_json(source, cause))?;
-    drop(bytes);
+    let source = arguments.file.as_deref().and_then(input::source);
+    let value = input::json(source)?;
     let input = Input::from_value(input_of(value)).map_err(|cause| {
         // The reader refuses such nesting first; this only keeps the types honest.
         Failure::unreadable(source, io::Error::new(io::ErrorKind::InvalidData, cause))
@@ -37,30 +32,6 @@ pub(crate) fn run(arguments: &Compose) -> Result<Answer, Failure> {
         output::text(&explanation)?;
     }
     Ok(Answer::yes_if(explanation.shown))
-}
-
-/// Reads at most one byte more than the JSON reader takes, so that a stream without end is refused and not kept.
-fn read(source: Option<&Path>) -> io::Result<Vec<u8>> {
-    let limit = Limits::default().max_bytes as u64 + 1;
-    let mut bytes = Vec::new();
-    match source {
-        Some(path) => {
-            let file = File::open(path)?;
-            bytes.reserve(usize::try_from(file.metadata()?.len().min(limit)).unwrap_or_default());
-            file.take(limit).read_to_end(&mut bytes)?;
-        }
-        None => {
-            let stdin = io::stdin().lock();
-            if stdin.is_terminal() {
-                let _ = writeln!(
-                    io::stderr(),
-                    "Reading JSON from standard input; Ctrl-D ends it, Ctrl-C gives up."
-                );
-            }
-            stdin.take(limit).read_to_end(&mut bytes)?;
-        }
-    }
-    Ok(bytes)
 }
 
 /// The input itself, also when it comes wrapped as a fixture.

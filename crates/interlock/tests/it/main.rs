@@ -13,3 +13,4 @@ mod salvage;
 mod session;
 mod settings;
 mod workflow;
+mod workspace;

@@ -86,9 +86,17 @@ impl Unsynced for Synced {
     }
 }
 
-/// The file is locked for as long as it is open.
+/// The file is locked until this is dropped.
 #[derive(Debug)]
-struct FileLock(#[expect(dead_code, reason = "kept open, which keeps it locked")] File);
+struct FileLock(File);
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a child that another thread is starting has the file open too, for the moment
+        // between fork and exec, and would keep it locked. If this fails, closing is all that can be done.
+        let _ = self.0.unlock();
+    }
+}
 
 impl Lock for FileLock {}
 

@@ -1,0 +1,90 @@
+//! `interlock workspace snapshot`.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use canon::error::Envelope;
+use serde_json::json;
+use workspace::snapshot::{Packed, Request, save, sidecar};
+
+use super::{lease, root, word};
+use crate::arguments::WorkspaceSnapshot;
+use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::output::{self, Layout, clean};
+use crate::progress::Waiting;
+
+pub(super) fn run(arguments: &WorkspaceSnapshot) -> Result<Answer, Failure> {
+    let file = &arguments.output;
+    for taken in [file.clone(), sidecar(file)] {
+        if !arguments.force && taken.symlink_metadata().is_ok() {
+            let message = format!("{} is there already.", taken.display());
+            return Err(Envelope::new(CommandErrorCode::OutputExists, message)
+                .suggest("Choose another name, or replace it with --force. Nothing was written.")
+                .detail("file", taken.display().to_string())
+                .into());
+        }
+    }
+    let root = root(&arguments.root)?;
+    if is_inside(file, &arguments.root) {
+        // It would be packed into itself.
+        let cause = io::Error::other("it is inside the workspace that is packed");
+        return Err(Failure::unwritable(Some(file), cause));
+    }
+    let lease = lease(&root)?;
+    let request = Request {
+        apply_id: &lease.apply_id,
+        plan_digest: &lease.plan_digest,
+        // Of the lease and not of this call, so that two snapshots of one state are the same bytes.
+        created_at: &output::time::iso(lease.created_at),
+        grants: &lease.grants(),
+        persistence: &[],
+        excludes: &arguments.exclude,
+    };
+    let waiting = Waiting::on("packing");
+    let packed = save(&root, &request, file)?;
+    drop(waiting);
+    if arguments.answering.json {
+        let document = json!({
+            "file": file.display().to_string(),
+            "sha256": packed.sha256,
+            "bytes": packed.bytes,
+            "files": packed.files,
+            "unpackedBytes": packed.unpacked,
+            "excluded": packed.excluded,
+            "moreExcluded": packed.more_excluded,
+        });
+        output::json(&document, Layout::Compact)?;
+    } else {
+        output::text(&words(&packed, arguments))?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Whether a file would be below a folder, whatever links lead there.
+fn is_inside(file: &Path, folder: &Path) -> bool {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (parent.canonicalize(), folder.canonicalize()) {
+        (Ok(parent), Ok(folder)) => parent.starts_with(folder),
+        _ => false,
+    }
+}
+
+fn words(packed: &Packed, arguments: &WorkspaceSnapshot) -> String {
+    let file = arguments.output.display();
+    let mut out = format!(
+        "{file} has {} files, {} bytes packed of {}.\nsha256 {}, in {}\n",
+        packed.files,
+        packed.bytes,
+        packed.unpacked,
+        packed.sha256,
+        sidecar(&arguments.output).display()
+    );
+    for item in &packed.excluded {
+        let _ = writeln!(out, "left out: {} ({})", clean(&item.path), word(&item.why));
+    }
+    if packed.more_excluded > 0 {
+        let _ = writeln!(out, "and {} more were left out", packed.more_excluded);
+    }
+    out
+}
