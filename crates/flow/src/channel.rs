@@ -1,0 +1,260 @@
+//! Channels: how a write is combined with what is there, and who may write.
+
+use serde_json::{Map, Value};
+
+use crate::definition::channel::Reducer;
+use crate::definition::{Channel, Node};
+use crate::event::Millis;
+use crate::failure::FailureCode;
+use crate::state::RunError;
+
+/// The most entries of a channel that sets no limit itself: a run folds to one state in memory.
+pub const MAX_ENTRIES: usize = 100_000;
+
+/// A channel after its writes so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChannelState {
+    /// What is there.
+    pub value: Value,
+    /// When each entry was written, where entries age.
+    times: Vec<Millis>,
+}
+
+/// What a write is combined under.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// How it is combined.
+    pub reducer: &'a Reducer,
+    /// How many entries are kept.
+    pub max_size: Option<u64>,
+    /// How long an entry is kept, in milliseconds.
+    pub ttl_ms: Option<u64>,
+}
+
+impl ChannelState {
+    /// A channel that nobody wrote to.
+    pub fn of_default(value: Value) -> Self {
+        Self { value, times: Vec::new() }
+    }
+
+    /// Combines a write with what is there.
+    pub fn write(current: Option<Self>, write: &Value, at: Millis, rules: &Rules<'_>) -> Self {
+        let mut state = current.unwrap_or_else(|| Self::of_default(Value::Null));
+        match rules.reducer {
+            // What is not made of entries has no times: those of an earlier reducer would age what stands there now.
+            Reducer::Replace | Reducer::Vendor(_) => state = Self::of_default(write.clone()),
+            Reducer::Counter => state = Self::of_default(sum(&state.value, write)),
+            Reducer::Merge => {
+                let mut members = match state.value {
+                    Value::Object(members) => members,
+                    _ => Map::new(),
+                };
+                if let Value::Object(write) = write {
+                    members.extend(write.clone());
+                }
+                state = Self::of_default(Value::Object(members));
+            }
+            Reducer::Message => {
+                let same = |item: &Value| item.get("messageId") == write.get("messageId");
+                let there = write.get("messageId").is_some() && state.items().iter().any(same);
+                if !there {
+                    state.push(write.clone(), at);
+                }
+            }
+            Reducer::Append => {
+                state.expire(rules.ttl_ms, at);
+                state.push(write.clone(), at);
+                let most = rules.max_size.and_then(|most| usize::try_from(most).ok()).unwrap_or(MAX_ENTRIES);
+                state.drop_first(state.items().len().saturating_sub(most));
+            }
+            Reducer::Votes => {
+                state.expire(rules.ttl_ms, at);
+                let voter = write.get("userId").or_else(|| write.get("voter"));
+                let same = |item: &Value| {
+                    voter.is_some() && item.get("userId").or_else(|| item.get("voter")) == voter
+                };
+                if let Some(place) = state.items().iter().position(same) {
+                    state.remove(place);
+                }
+                state.push(write.clone(), at);
+            }
+            Reducer::Feedback => {
+                state.expire(rules.ttl_ms, at);
+                let iteration = state.items().len() + 1;
+                let entry = match write {
+                    Value::Object(entry) => entry.clone(),
+                    text => Map::from_iter([("feedback".to_owned(), text.clone())]),
+                };
+                let mut entry = entry;
+                entry.entry("timestamp").or_insert_with(|| crate::event::wire::timestamp(at).into());
+                entry.entry("iteration").or_insert_with(|| iteration.into());
+                state.push(Value::Object(entry), at);
+            }
+        }
+        state
+    }
+
+    /// Drops the entries that are too old at a moment.
+    pub fn expire(&mut self, ttl_ms: Option<u64>, now: Millis) {
+        let Some(ttl) = ttl_ms else { return };
+        let old = self.times.iter().take_while(|written| now.since(**written) > ttl).count();
+        self.drop_first(old);
+    }
+
+    /// How many entries there are.
+    pub fn size(&self) -> usize {
+        match &self.value {
+            Value::Array(items) => items.len(),
+            Value::Object(members) => members.len(),
+            Value::Null => 0,
+            _ => 1,
+        }
+    }
+
+    /// Brings a copy up to date that shows entries as `{value, _ts}`, after one write to a channel of `before` entries.
+    pub(crate) fn mirror(&self, copy: &mut Value, before: usize, reducer: &Reducer) {
+        let (Value::Array(items), Some(written)) = (&self.value, self.times.last()) else {
+            *copy = self.value.clone();
+            return;
+        };
+        match (copy, items.last()) {
+            // What was written is one entry more, and some at the front fewer: the rest need not be copied again.
+            (Value::Array(shown), Some(last)) if *reducer == Reducer::Append && shown.len() == before => {
+                shown.drain(..(before + 1).saturating_sub(items.len()));
+                shown.push(entry(last, *written));
+            }
+            (copy, _) => *copy = self.entries(),
+        }
+    }
+
+    /// The entries with their times, as `{value, _ts}`.
+    pub fn entries(&self) -> Value {
+        let times = self.times.iter().copied().chain(std::iter::repeat(Millis(0)));
+        self.items().iter().zip(times).map(|(value, time)| entry(value, time)).collect()
+    }
+
+    fn items(&self) -> &[Value] {
+        self.value.as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn push(&mut self, item: Value, at: Millis) {
+        match &mut self.value {
+            Value::Array(items) => {
+                // Entries of a default have no time of their own: they are as old as the first write.
+                self.times.resize(items.len(), at);
+                items.push(item);
+            }
+            other => *other = Value::Array(vec![item]),
+        }
+        self.times.push(at);
+    }
+
+    fn remove(&mut self, place: usize) {
+        if let Value::Array(items) = &mut self.value {
+            items.remove(place);
+        }
+        if place < self.times.len() {
+            self.times.remove(place);
+        }
+    }
+
+    fn drop_first(&mut self, count: usize) {
+        if let Value::Array(items) = &mut self.value {
+            items.drain(..count.min(items.len()));
+        }
+        self.times.drain(..count.min(self.times.len()));
+    }
+}
+
+fn entry(value: &Value, written: Millis) -> Value {
+    serde_json::json!({"value": value, "_ts": written.0})
+}
+
+fn sum(left: &Value, right: &Value) -> Value {
+    if let (Some(left), Some(right)) = (left.as_i64().or(left.is_null().then_some(0)), right.as_i64())
+        && let Some(sum) = left.checked_add(right)
+    {
+        return sum.into();
+    }
+    let sum = left.as_f64().unwrap_or(0.0) + right.as_f64().unwrap_or(0.0);
+    serde_json::Number::from_f64(sum).map_or_else(|| left.clone(), Value::Number)
+}
+
+/// Checks a write before it is recorded.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_write(
+    name: &str,
+    channel: &Channel,
+    node: &Node,
+    write: &Value,
+    current: Option<&ChannelState>,
+    now: Millis,
+) -> Result<(), RunError> {
+    if !allowed(channel.writers.as_deref(), node) {
+        return Err(denied(name, node, "writers"));
+    }
+    let shaped = match channel.reducer {
+        Reducer::Counter => write.is_number(),
+        Reducer::Merge => write.is_object(),
+        _ => true,
+    };
+    if !shaped {
+        let expected = if channel.reducer == Reducer::Counter { "a number" } else { "an object" };
+        return Err(invalid(name, &format!("a write to it has to be {expected}")));
+    }
+    let most = channel.max_size.filter(|_| channel.reducer != Reducer::Append);
+    if most.is_none() && channel.schema.is_none() {
+        return Ok(());
+    }
+    let rules = Rules { reducer: &channel.reducer, max_size: channel.max_size, ttl_ms: channel.ttl_ms };
+    let after = ChannelState::write(current.cloned(), write, now, &rules);
+    if most.is_some_and(|most| u64::try_from(after.size()).is_ok_and(|size| size > most)) {
+        return Err(invalid(name, "it is full: its `maxSize` is reached"));
+    }
+    if channel.schema.as_ref().is_some_and(|schema| !schema.is_valid(&after.value)) {
+        return Err(invalid(name, "its value would not be what its schema says"));
+    }
+    Ok(())
+}
+
+/// Checks that a node may read a channel.
+///
+/// # Errors
+/// When it may not.
+pub fn check_read(name: &str, channel: &Channel, node: &Node) -> Result<(), RunError> {
+    if allowed(channel.readers.as_deref(), node) { Ok(()) } else { Err(denied(name, node, "readers")) }
+}
+
+/// Whether a write of a version of the schema still counts.
+pub fn is_readable(channel: &Channel, version: u64) -> bool {
+    // A newer version is read as it is: its author promised more, not less.
+    version >= channel.schema_version || channel.compatible_with.contains(&version)
+}
+
+fn allowed(list: Option<&[String]>, node: &Node) -> bool {
+    let kind = node.kind.as_str();
+    let names = |entry: &String| match entry.strip_suffix('*') {
+        Some(prefix) => kind.starts_with(prefix),
+        None => *entry == node.id || *entry == kind,
+    };
+    list.is_none_or(|list| list.iter().any(names))
+}
+
+fn denied(name: &str, node: &Node, side: &str) -> RunError {
+    let details = serde_json::json!({
+        "channel": name,
+        "requestedBy": {"nodeId": node.id, "typeId": node.kind.as_str()},
+        "allowed": side,
+    });
+    RunError::of(
+        FailureCode::ChannelAccessDenied,
+        format!("the node is not among the {side} of channel `{name}`"),
+    )
+    .with(details)
+}
+
+fn invalid(name: &str, message: &str) -> RunError {
+    RunError::of(FailureCode::ValidationError, format!("channel `{name}`: {message}"))
+}

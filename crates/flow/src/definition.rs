@@ -1,0 +1,164 @@
+//! Workflow definitions: read and checked once, at registration.
+//!
+//! [`Definition`] is the proof that a document was checked: every edge has its ends, every node
+//! a type that is served with a configuration that the type takes, every channel a reducer. The
+//! document itself is kept as it came, because that is how it is given back.
+
+pub mod capability;
+pub mod channel;
+pub mod condition;
+pub mod config;
+pub mod expression;
+pub mod graph;
+pub mod node;
+pub mod node_type;
+pub mod problem;
+mod read;
+pub(crate) mod schema;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use canon::digest::Digest;
+use serde_json::Value;
+
+pub use self::capability::Capabilities;
+pub use self::channel::Channel;
+pub use self::condition::{Condition, TriggerRule};
+pub use self::graph::Graph;
+pub use self::node::{Node, PortValue};
+pub use self::node_type::NodeType;
+pub use self::problem::Problem;
+
+/// The place of a node in [`Definition::nodes`].
+pub type NodeIndex = usize;
+
+/// A checked workflow.
+pub struct Definition {
+    /// Its id.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Its version, in the author's own scheme.
+    pub version: String,
+    /// The digest of the canonical document. A run pins it.
+    pub digest: Digest,
+    /// The document as it came.
+    pub document: Arc<Value>,
+    /// Its nodes, in the order of the document.
+    pub nodes: Vec<Node>,
+    /// Its edges, in the order of the document.
+    pub edges: Vec<Edge>,
+    /// Who follows whom.
+    pub graph: Graph,
+    /// Its variables.
+    pub variables: Vec<Variable>,
+    /// Its channels, by name.
+    pub channels: BTreeMap<String, Channel>,
+    /// Limits and such.
+    pub settings: Settings,
+    /// What `configurable` may hold, where the workflow says so.
+    pub configurable_schema: Option<jsonschema::Validator>,
+    /// How sensitive values are shown.
+    pub masking: Masking,
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Definition")
+            .field("id", &self.id)
+            .field("digest", &self.digest)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A connection of two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    /// Its id.
+    pub id: String,
+    /// Where it begins.
+    pub source: NodeIndex,
+    /// Where it ends.
+    pub target: NodeIndex,
+    /// The output that it takes.
+    pub source_output: String,
+    /// The input that it feeds.
+    pub target_input: String,
+    /// When it counts.
+    pub condition: Option<Condition>,
+    /// What has to be true of all that comes in at the target.
+    pub trigger_rule: TriggerRule,
+}
+
+/// A variable of a workflow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// The type of its value.
+    pub kind: VariableKind,
+    /// Whether a run needs it.
+    pub required: bool,
+    /// Its value when nobody gives one.
+    pub default: Option<Value>,
+    /// Whether its value is hidden from readers.
+    pub sensitive: bool,
+}
+
+/// The type of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableKind {
+    /// Text.
+    String,
+    /// A number.
+    Number,
+    /// Yes or no.
+    Boolean,
+    /// An object.
+    Object,
+    /// A list.
+    Array,
+}
+
+/// Limits of a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a run may take, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// How often a node is tried again.
+    pub max_retries: u32,
+    /// How often a loop may go round.
+    pub max_loopback_iterations: u32,
+}
+
+/// How sensitive values are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Masking {
+    /// As `[REDACTED]`.
+    #[default]
+    Mask,
+    /// Not at all.
+    Omit,
+    /// As their digest.
+    Hash,
+    /// As they are.
+    Passthrough,
+}
+
+impl Definition {
+    /// Reads and checks a document.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn check(document: &Value, capabilities: &Capabilities) -> Result<Self, Vec<Problem>> {
+        read::read(document, capabilities)
+    }
+
+    /// The node of that id.
+    pub fn node(&self, id: &str) -> Option<NodeIndex> {
+        self.nodes.iter().position(|node| node.id == id)
+    }
+}

@@ -1,0 +1,55 @@
+//! Nodes: a type, a configuration that the type takes, and inputs.
+
+use serde_json::{Map, Value};
+
+use super::NodeIndex;
+use super::expression::Expression;
+use super::node_type::NodeType;
+
+/// A step of a workflow.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its id.
+    pub id: String,
+    /// Its type.
+    pub kind: NodeType,
+    /// What people call it.
+    pub name: String,
+    /// Its configuration, checked against its type.
+    pub config: Map<String, Value>,
+    /// Its inputs by port, in the order of their names.
+    pub inputs: Vec<(String, PortValue)>,
+    /// Whether it is left out.
+    pub disabled: bool,
+    /// The agent that it is pinned to.
+    pub agent: Option<Value>,
+    /// How often it is tried again; the workflow's own number where it says nothing.
+    pub max_retries: Option<u32>,
+    /// The outputs that are hidden from readers.
+    pub sensitive_outputs: Vec<String>,
+}
+
+/// Where the value of an input comes from.
+#[derive(Clone, Debug)]
+pub enum PortValue {
+    /// It is this one.
+    Static(Value),
+    /// An expression gives it.
+    Expression(Expression),
+    /// Another node gives it.
+    Connection {
+        /// Which node.
+        node: NodeIndex,
+        /// Which of its outputs.
+        output_key: String,
+        /// Whether it may be absent.
+        optional: bool,
+    },
+    /// A variable gives it.
+    Variable {
+        /// Which variable.
+        name: String,
+        /// Whether it may be absent.
+        optional: bool,
+    },
+}

@@ -1,0 +1,143 @@
+//! The types of nodes that this program serves: a closed set.
+
+use std::fmt;
+
+use super::Capabilities;
+
+macro_rules! node_types {
+    ($(#[doc = $doc:literal] $name:ident => $text:literal,)+) => {
+        /// The type of a node.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum NodeType {
+            $(#[doc = $doc] $name,)+
+        }
+
+        impl NodeType {
+            /// Every type.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The spelling in a definition.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+
+            /// What it does, in a sentence.
+            pub const fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$name => $doc.trim_ascii(),)+
+                }
+            }
+        }
+    };
+}
+
+node_types! {
+    /// Marks the beginning.
+    Start => "core.start",
+    /// Marks an end.
+    End => "core.end",
+    /// Does nothing.
+    Noop => "core.noop",
+    /// Gives back what it is given, as outputs and as variables.
+    Identity => "core.identity",
+    /// Evaluates a condition.
+    Conditional => "core.conditional",
+    /// Waits for a while.
+    Delay => "core.delay",
+    /// Counts rounds.
+    Loop => "core.loop",
+    /// Begins branches.
+    Parallel => "core.parallel",
+    /// Joins branches.
+    Merge => "core.merge",
+    /// Sets a variable.
+    SetVariable => "core.setVariable",
+    /// Reads a variable.
+    GetVariable => "core.getVariable",
+    /// Waits for something from outside.
+    Interrupt => "core.interrupt",
+    /// Fails.
+    Fail => "core.fail",
+    /// Waits for a person to approve.
+    ApprovalGate => "core.approvalGate",
+    /// Waits for a person to answer.
+    ClarificationGate => "core.clarificationGate",
+    /// Waits for a person of a role to approve, or to override.
+    GovernanceGate => "core.openwop.governance.approvalGate",
+    /// Writes to a channel.
+    ChannelWrite => "core.channelWrite",
+    /// Runs another workflow.
+    SubWorkflow => "core.subWorkflow",
+    /// Decides which workers are next.
+    Supervisor => "core.orchestrator.supervisor",
+    /// Runs the workers that the supervisor decided on.
+    Dispatch => "core.dispatch",
+    /// Talks with a person.
+    ConversationGate => "core.conversationGate",
+    /// Pretends to be an agent.
+    MockAgent => "core.conformance.mock-agent",
+    /// Has an effect that can be counted.
+    SideEffect => "core.conformance.side-effect",
+    /// Needs something that no host has.
+    RequiresMissing => "conformance.requiresMissing",
+    /// Shows the digest of a secret.
+    SecretEcho => "conformance.secret.echo",
+    /// Reports what something cost.
+    CostEmit => "conformance.cost.emit",
+    /// Needs a model that no host has.
+    ModelCapabilityInsufficient => "conformance.modelCapability.insufficient",
+    /// Makes an artifact.
+    ArtifactEmit => "conformance.artifact.emit",
+}
+
+impl NodeType {
+    /// The type of that spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
+    }
+
+    /// The capability that the type needs, where the host does not serve it.
+    pub fn missing_capability(self, capabilities: &Capabilities, workflow_id: &str) -> Option<&'static str> {
+        let of_conformance =
+            workflow_id.starts_with("conformance-") || workflow_id.starts_with("openwop-smoke-");
+        let (served, name) = match self {
+            Self::ConversationGate => (capabilities.conversation, "conversationPrimitive"),
+            Self::Supervisor => (capabilities.orchestrator, "orchestrator.supported"),
+            Self::Dispatch => (capabilities.dispatch, "dispatch.supported"),
+            Self::MockAgent
+            | Self::SideEffect
+            | Self::RequiresMissing
+            | Self::SecretEcho
+            | Self::CostEmit
+            | Self::ModelCapabilityInsufficient
+            | Self::ArtifactEmit => (capabilities.mock_agent || of_conformance, "conformance.mockAgent"),
+            Self::Start
+            | Self::End
+            | Self::Noop
+            | Self::Identity
+            | Self::Conditional
+            | Self::Delay
+            | Self::Loop
+            | Self::Parallel
+            | Self::Merge
+            | Self::SetVariable
+            | Self::GetVariable
+            | Self::Interrupt
+            | Self::Fail
+            | Self::ApprovalGate
+            | Self::ClarificationGate
+            | Self::GovernanceGate
+            | Self::ChannelWrite
+            | Self::SubWorkflow => (true, ""),
+        };
+        (!served).then_some(name)
+    }
+}
+
+impl fmt::Display for NodeType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}

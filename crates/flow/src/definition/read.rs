@@ -1,0 +1,243 @@
+//! From a document to a definition.
+//!
+//! Everything that is wrong is collected, each with its place. A part that could not be read is left out, so that the
+//! rest is still checked; the definition is made only where nothing was wrong.
+
+mod channels;
+mod fields;
+mod nodes;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use canon::digest::Digest;
+use canon::json;
+use serde_json::{Map, Value};
+
+use self::fields::Fields;
+use super::{Capabilities, Definition, Graph, Masking, Problem, Settings, Variable, VariableKind};
+
+/// The most nodes of one workflow: a run folds to one state in memory.
+const MAX_NODES: usize = 10_000;
+/// The most edges of one workflow.
+const MAX_EDGES: usize = 50_000;
+/// The most problems that are told at once.
+const MAX_PROBLEMS: usize = 100;
+
+/// How often a loop may go round when the workflow does not say.
+const LOOPBACK_ITERATIONS: u32 = 5;
+
+pub(super) fn read(document: &Value, capabilities: &Capabilities) -> Result<Definition, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let definition = build(document, capabilities, &mut problems);
+    problems.truncate(MAX_PROBLEMS);
+    match definition {
+        Some(definition) if problems.is_empty() => Ok(definition),
+        _ => {
+            debug_assert!(!problems.is_empty(), "nothing is left out without a reason");
+            Err(problems)
+        }
+    }
+}
+
+fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Problem>) -> Option<Definition> {
+    if !json::within_depth(document, json::MAX_DEPTH) {
+        problems.push(Problem::at("", format!("nested at most {} levels deep", json::MAX_DEPTH)));
+        return None;
+    }
+    let Value::Object(root) = document else {
+        problems.push(Problem::at("", "a workflow is a JSON object"));
+        return None;
+    };
+    let mut fields = Fields::new(root, String::new(), problems);
+    let id = fields.text("id", 1, 128);
+    if let Some(id) = &id
+        && !is_workflow_id(id)
+    {
+        fields.problem("id", "a lower-case letter, then lower-case letters, digits, `_` and `-`");
+    }
+    let name = fields.text("name", 1, 256);
+    let version = fields.text("version", 1, 256);
+    if let Some(status) = fields.optional_text("status") {
+        fields.one_of("status", &status, &["active", "inactive", "draft", "archived"]);
+    }
+    let node_list = fields.list("nodes", 1, MAX_NODES);
+    let edge_list = fields.list("edges", 0, MAX_EDGES);
+    let trigger_list = fields.list("triggers", 0, 1000);
+    let variable_list = fields.list("variables", 0, 10_000);
+    let metadata = fields.object("metadata");
+    let settings = fields.object("settings");
+    fields.only(&[
+        "id",
+        "name",
+        "version",
+        "description",
+        "type",
+        "slug",
+        "isActive",
+        "status",
+        "tenantId",
+        "scopeId",
+        "createdAt",
+        "updatedAt",
+        "nodes",
+        "edges",
+        "triggers",
+        "variables",
+        "channels",
+        "configurableSchema",
+        "defaults",
+        "groups",
+        "acceptsInheritedArtifacts",
+        "metadata",
+        "settings",
+    ]);
+    let workflow_id = id.clone().unwrap_or_default();
+    let (nodes, places) = nodes::nodes(node_list.unwrap_or_default(), &workflow_id, capabilities, problems);
+    let edges = nodes::edges(edge_list.unwrap_or_default(), &places, problems);
+    triggers(trigger_list.unwrap_or_default(), &places, problems);
+    let variables = variables(variable_list.unwrap_or_default(), problems);
+    let channels = channels::channels(root.get("channels"), problems);
+    let configurable_schema = configurable_schema(root.get("configurableSchema"), problems);
+    let settings = read_settings(settings.unwrap_or(&Map::new()), problems);
+    let masking = masking(metadata.unwrap_or(&Map::new()), problems);
+    if !problems.is_empty() {
+        return None;
+    }
+    let digest = match Digest::of_canonical(document) {
+        Ok(digest) => digest,
+        Err(error) => {
+            problems.push(Problem::at("", error.to_string()));
+            return None;
+        }
+    };
+    let graph = Graph::new(&nodes, &edges);
+    Some(Definition {
+        id: id?,
+        name: name?,
+        version: version?,
+        digest,
+        document: Arc::new(document.clone()),
+        nodes,
+        edges,
+        graph,
+        variables,
+        channels,
+        settings,
+        configurable_schema,
+        masking,
+    })
+}
+
+fn is_workflow_id(id: &str) -> bool {
+    id.starts_with(|c: char| c.is_ascii_lowercase())
+        && id.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
+fn variables(list: &[Value], problems: &mut Vec<Problem>) -> Vec<Variable> {
+    let mut names = BTreeSet::new();
+    let mut variables = Vec::with_capacity(list.len());
+    for (place, value) in list.iter().enumerate() {
+        let path = format!("/variables/{place}");
+        let Some(mut fields) = Fields::of(value, path, problems) else { continue };
+        let name = fields.text("name", 1, 256);
+        let kind = fields.text("type", 1, 16).and_then(|kind| match kind.as_str() {
+            "string" => Some(VariableKind::String),
+            "number" => Some(VariableKind::Number),
+            "boolean" => Some(VariableKind::Boolean),
+            "object" => Some(VariableKind::Object),
+            "array" => Some(VariableKind::Array),
+            _ => {
+                fields.problem("type", "one of string, number, boolean, object, array");
+                None
+            }
+        });
+        let required = fields.flag("required", false);
+        let sensitive = fields.flag("sensitive", false);
+        let default = fields.value("defaultValue").cloned();
+        fields.only(&["name", "type", "description", "required", "defaultValue", "sensitive"]);
+        if let (Some(name), Some(kind)) = (name, kind) {
+            if !names.insert(name.clone()) {
+                fields.problem("name", "another variable has this name");
+            }
+            variables.push(Variable { name, kind, required, default, sensitive });
+        }
+    }
+    variables
+}
+
+fn triggers(list: &[Value], nodes: &nodes::Places<'_>, problems: &mut Vec<Problem>) {
+    const KINDS: &[&str] = &[
+        "manual",
+        "schedule",
+        "webhook",
+        "event",
+        "artifact",
+        "canvas",
+        "envelope",
+        "command",
+        "chat-message",
+        "channel-write",
+    ];
+    let mut ids = BTreeSet::new();
+    for (place, value) in list.iter().enumerate() {
+        let Some(mut fields) = Fields::of(value, format!("/triggers/{place}"), problems) else { continue };
+        if let Some(id) = fields.text("id", 1, 256)
+            && !ids.insert(id)
+        {
+            fields.problem("id", "another trigger has this id");
+        }
+        if let Some(kind) = fields.text("type", 1, 64) {
+            fields.one_of("type", &kind, KINDS);
+        }
+        if let Some(node) = fields.optional_text("nodeId")
+            && !nodes.contains_key(node.as_str())
+        {
+            fields.problem("nodeId", "no node has this id");
+        }
+        fields.flag("enabled", true);
+        fields.only(&["id", "type", "name", "description", "config", "enabled", "nodeId", "eventType"]);
+    }
+}
+
+fn configurable_schema(schema: Option<&Value>, problems: &mut Vec<Problem>) -> Option<jsonschema::Validator> {
+    match super::schema::compiled(schema?) {
+        Ok(validator) => Some(validator),
+        Err(message) => {
+            problems.push(Problem::at("/configurableSchema", message));
+            None
+        }
+    }
+}
+
+fn read_settings(settings: &Map<String, Value>, problems: &mut Vec<Problem>) -> Settings {
+    let mut fields = Fields::new(settings, "/settings".into(), problems);
+    let timeout = fields.optional_integer("timeout", 0, u64::MAX);
+    let retries = fields.optional_integer("maxRetries", 0, 100);
+    let loops = fields.optional_integer("maxLoopbackIterations", 1, 1_000_000);
+    Settings {
+        timeout_ms: timeout.filter(|timeout| *timeout > 0),
+        max_retries: retries.and_then(|retries| u32::try_from(retries).ok()).unwrap_or(0),
+        max_loopback_iterations: loops
+            .and_then(|loops| u32::try_from(loops).ok())
+            .unwrap_or(LOOPBACK_ITERATIONS),
+    }
+}
+
+fn masking(metadata: &Map<String, Value>, problems: &mut Vec<Problem>) -> Masking {
+    let mut fields = Fields::new(metadata, "/metadata".into(), problems);
+    if let Some(class) = fields.optional_text("complianceClass") {
+        fields.one_of("complianceClass", &class, &["public", "pii", "phi", "pci", "regulated"]);
+    }
+    let mode = metadata.get("complianceConfig").and_then(|config| config.get("maskingMode"));
+    match mode.map(|mode| mode.as_str().unwrap_or_default()) {
+        None | Some("mask") => Masking::Mask,
+        Some("omit") => Masking::Omit,
+        Some("hash") => Masking::Hash,
+        Some("passthrough") => Masking::Passthrough,
+        Some(_) => {
+            fields.problem("complianceConfig/maskingMode", "one of mask, omit, hash, passthrough");
+            Masking::Mask
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Nodes, their inputs, and edges.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::fields::Fields;
+use crate::definition::condition::Path;
+use crate::definition::expression::Expression;
+use crate::definition::{
+    Capabilities, Condition, Edge, Node, NodeIndex, NodeType, PortValue, Problem, TriggerRule, config,
+};
+
+/// The place of each node, by id.
+pub(super) type Places<'d> = BTreeMap<&'d str, NodeIndex>;
+
+pub(super) fn nodes<'d>(
+    list: &'d [Value],
+    workflow_id: &str,
+    capabilities: &Capabilities,
+    problems: &mut Vec<Problem>,
+) -> (Vec<Node>, Places<'d>) {
+    let mut places = Places::new();
+    for (place, value) in list.iter().enumerate() {
+        if let Some(id) = value.get("id").and_then(Value::as_str)
+            && places.insert(id, place).is_some()
+        {
+            problems.push(Problem::at(format!("/nodes/{place}/id"), "another node has this id"));
+        }
+    }
+    let mut nodes = Vec::with_capacity(list.len());
+    let mut keys = BTreeSet::new();
+    for (place, value) in list.iter().enumerate() {
+        let Some(mut fields) = Fields::of(value, format!("/nodes/{place}"), problems) else { continue };
+        let node = node(&mut fields, workflow_id, &places, capabilities);
+        // There is one prompt for each key in the life of a run.
+        let key = node.as_ref().filter(|node| node.kind == NodeType::Interrupt);
+        if let Some(key) = key.and_then(|node| node.config.get("key")).and_then(Value::as_str)
+            && !keys.insert(key.to_owned())
+        {
+            fields.problem("config/key", "another node has this key");
+        }
+        nodes.extend(node);
+    }
+    (nodes, places)
+}
+
+fn node(
+    fields: &mut Fields<'_, '_>,
+    workflow_id: &str,
+    places: &Places<'_>,
+    capabilities: &Capabilities,
+) -> Option<Node> {
+    let id = fields.text("id", 1, 128);
+    let type_id = fields.text("typeId", 1, 256);
+    let name = fields.text("name", 1, 1024);
+    let config = fields.object("config");
+    let inputs = fields.object("inputs");
+    position(fields);
+    let disabled = fields.flag("disabled", false);
+    if let Some(role) = fields.optional_text("outputRole") {
+        fields.one_of("outputRole", &role, &["primary", "secondary"]);
+    }
+    let agent = agent(fields);
+    let settings = fields.value("settings").and_then(Value::as_object);
+    let max_retries = settings.and_then(|settings| settings.get("maxRetries")).and_then(Value::as_u64);
+    let sensitive = fields.value("outputSensitivity").and_then(Value::as_object).into_iter().flatten();
+    let sensitive_outputs =
+        sensitive.filter(|(_, flag)| **flag == Value::Bool(true)).map(|(port, _)| port.clone());
+    let sensitive_outputs = sensitive_outputs.collect();
+    fields.only(&[
+        "id",
+        "typeId",
+        "name",
+        "position",
+        "config",
+        "inputs",
+        "credentialsRef",
+        "settings",
+        "outputRole",
+        "disabled",
+        "notes",
+        "groupId",
+        "agent",
+        "envelopeContract",
+        "artifactType",
+        "cardType",
+        "outputSensitivity",
+    ]);
+    let (id, type_id) = (id?, type_id?);
+    let kind = kind(fields, &id, &type_id, workflow_id, capabilities);
+    if let (Some(kind), Some(config)) = (kind, config) {
+        let mut found = Vec::new();
+        let path = format!("{}/config", fields.path());
+        config::check(kind, &Value::Object(config.clone()), &path, capabilities, &mut found);
+        for problem in found {
+            fields.push(Problem {
+                offending_type_id: Some(type_id.clone()),
+                node_id: Some(id.clone()),
+                ..problem
+            });
+        }
+    }
+    let inputs = inputs.map(|inputs| ports(fields, inputs, places));
+    Some(Node {
+        id,
+        kind: kind?,
+        name: name?,
+        config: config?.clone(),
+        inputs: inputs?,
+        disabled,
+        agent,
+        max_retries: max_retries.map(|retries| u32::try_from(retries.min(100)).unwrap_or(100)),
+        sensitive_outputs,
+    })
+}
+
+fn position(fields: &mut Fields<'_, '_>) {
+    let position = fields.object("position");
+    let is_number = |name| position.and_then(|position| position.get(name)).is_some_and(Value::is_number);
+    if position.is_some() && !(is_number("x") && is_number("y")) {
+        fields.problem("position", "`x` and `y`, two numbers");
+    }
+}
+
+fn agent(fields: &mut Fields<'_, '_>) -> Option<Value> {
+    let agent = fields.value("agent")?;
+    let agent_id = agent.get("agentId").and_then(Value::as_str).unwrap_or_default();
+    if !(3..=256).contains(&agent_id.chars().count()) {
+        fields.problem("agent/agentId", "a text of 3 to 256 characters");
+    }
+    if agent.get("channel").is_some() {
+        let problem =
+            Problem::at(format!("{}/agent/channel", fields.path()), "channels of agents are not served here");
+        fields.push(Problem { required_capability: Some("agents.deployment"), ..problem });
+    }
+    Some(agent.clone())
+}
+
+fn kind(
+    fields: &mut Fields<'_, '_>,
+    id: &str,
+    type_id: &str,
+    workflow_id: &str,
+    capabilities: &Capabilities,
+) -> Option<NodeType> {
+    let path = format!("{}/typeId", fields.path());
+    let refused = |message: String, required_capability| Problem {
+        required_capability,
+        offending_type_id: Some(type_id.to_owned()),
+        node_id: Some(id.to_owned()),
+        ..Problem::at(path.clone(), message)
+    };
+    let Some(kind) = NodeType::parse(type_id) else {
+        let meant = canon::nearest::nearest(type_id, NodeType::ALL.iter().map(|kind| kind.as_str()), 1);
+        let hint = meant.first().map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        fields.push(refused(format!("no node type of this name is served here{hint}"), None));
+        return None;
+    };
+    if let Some(capability) = kind.missing_capability(capabilities, workflow_id) {
+        fields.push(refused(
+            format!("this type needs `{capability}`, which is not served here"),
+            Some(capability),
+        ));
+    }
+    Some(kind)
+}
+
+fn ports(
+    fields: &mut Fields<'_, '_>,
+    inputs: &Map<String, Value>,
+    places: &Places<'_>,
+) -> Vec<(String, PortValue)> {
+    let mut ports = Vec::with_capacity(inputs.len());
+    for (name, value) in inputs {
+        match port(value, places) {
+            Ok(port) => ports.push((name.clone(), port)),
+            Err(message) => fields.problem(&format!("inputs/{name}"), message),
+        }
+    }
+    ports
+}
+
+fn port(value: &Value, places: &Places<'_>) -> Result<PortValue, String> {
+    let Value::Object(object) = value else {
+        return Err("an object with `type` has to stand here".into());
+    };
+    let text = |name: &str| {
+        let text = object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        text.map(str::to_owned).ok_or_else(|| format!("`{name}`, a text, is required"))
+    };
+    let only = |names: &[&str]| match object.keys().find(|name| !names.contains(&name.as_str())) {
+        Some(name) => Err(format!("`{name}` is unknown")),
+        None => Ok(()),
+    };
+    let optional = object.get("optional").is_some_and(|optional| *optional == Value::Bool(true));
+    match object.get("type").and_then(Value::as_str) {
+        Some("static") => {
+            only(&["type", "value"])?;
+            object
+                .get("value")
+                .map(|value| PortValue::Static(value.clone()))
+                .ok_or("`value` is required".into())
+        }
+        Some("expression") => {
+            only(&["type", "expression"])?;
+            let expression = Expression::parse(&text("expression")?).map_err(|error| error.to_string())?;
+            Ok(PortValue::Expression(expression))
+        }
+        Some("connection") => {
+            only(&["type", "nodeId", "outputKey", "optional"])?;
+            let node = text("nodeId")?;
+            let node = *places.get(node.as_str()).ok_or_else(|| format!("no node has the id `{node}`"))?;
+            Ok(PortValue::Connection { node, output_key: text("outputKey")?, optional })
+        }
+        Some("variable") => {
+            only(&["type", "variableName", "optional"])?;
+            Ok(PortValue::Variable { name: text("variableName")?, optional })
+        }
+        _ => Err("`type` is one of static, expression, connection, variable".into()),
+    }
+}
+
+pub(super) fn edges(list: &[Value], places: &Places<'_>, problems: &mut Vec<Problem>) -> Vec<Edge> {
+    let mut ids = BTreeSet::new();
+    let mut edges = Vec::with_capacity(list.len());
+    for (place, value) in list.iter().enumerate() {
+        let Some(mut fields) = Fields::of(value, format!("/edges/{place}"), problems) else { continue };
+        let id = fields.text("id", 1, 256);
+        if let Some(id) = &id
+            && !ids.insert(id.clone())
+        {
+            fields.problem("id", "another edge has this id");
+        }
+        let mut end = |name: &str| {
+            let node = fields.text(name, 1, 128)?;
+            let place = places.get(node.as_str()).copied();
+            if place.is_none() {
+                fields.problem(name, "no node has this id");
+            }
+            place
+        };
+        let (source, target) = (end("sourceNodeId"), end("targetNodeId"));
+        let source_output = fields.optional_text("sourceOutput").unwrap_or_else(|| "output".into());
+        let target_input = fields.optional_text("targetInput").unwrap_or_else(|| "input".into());
+        let trigger_rule = match fields.optional_text("triggerRule") {
+            None => TriggerRule::default(),
+            Some(rule) => TriggerRule::parse(&rule).unwrap_or_else(|| {
+                let rules = "one of all_success, any_success, all_complete, none_failed, any_failed";
+                fields.problem("triggerRule", rules);
+                TriggerRule::default()
+            }),
+        };
+        let condition = match fields.value("condition").map(condition) {
+            None => None,
+            Some(Ok(condition)) => Some(condition),
+            Some(Err(message)) => {
+                fields.problem("condition", message);
+                None
+            }
+        };
+        fields.only(&[
+            "id",
+            "sourceNodeId",
+            "sourceOutput",
+            "targetNodeId",
+            "targetInput",
+            "condition",
+            "label",
+            "triggerRule",
+        ]);
+        if let (Some(id), Some(source), Some(target)) = (id, source, target) {
+            edges.push(Edge { id, source, target, source_output, target_input, condition, trigger_rule });
+        }
+    }
+    edges
+}
+
+fn condition(value: &Value) -> Result<Condition, String> {
+    let Value::Object(object) = value else {
+        return Err("an object has to stand here".into());
+    };
+    if let Some(name) =
+        object.keys().find(|name| !["type", "left", "right", "expression"].contains(&name.as_str()))
+    {
+        return Err(format!("`{name}` is unknown"));
+    }
+    let text = |name: &str| {
+        object.get(name).and_then(Value::as_str).ok_or_else(|| format!("`{name}`, a text, is required"))
+    };
+    let left = || text("left").map(Path::parse);
+    let right = || object.get("right").cloned().unwrap_or(Value::Null);
+    match object.get("type").and_then(Value::as_str) {
+        Some("equals") => Ok(Condition::Equals(left()?, right())),
+        Some("notEquals") => Ok(Condition::NotEquals(left()?, right())),
+        Some("contains") => Ok(Condition::Contains(left()?, right())),
+        Some("regex") => {
+            let pattern = text("right").map_err(|_| "`right`, a pattern, is required".to_owned())?;
+            let pattern = regex::RegexBuilder::new(pattern).size_limit(1 << 20).build();
+            Ok(Condition::Regex(left()?, pattern.map_err(|error| format!("no pattern: {error}"))?))
+        }
+        Some("expression") => Ok(Condition::Expression(
+            Expression::parse(text("expression")?).map_err(|error| error.to_string())?,
+        )),
+        _ => Err("`type` is one of expression, equals, notEquals, contains, regex".into()),
+    }
+}

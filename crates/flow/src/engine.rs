@@ -1,0 +1,315 @@
+//! What a run does next.
+//!
+//! [`decide`] is given the state of a run and one [`Input`]. It adds events until nothing more can
+//! happen without time, an effect or a person, and says what the host has to do: that, and nothing else,
+//! is what an append holds.
+//!
+//! ```text
+//! turn     one input: emits events, each folded as it is made, and asks for effects
+//! drain    from what is ready to what has ended, attempts included; what is ready is in state::schedule
+//! nodes/   what each type of node does, a file per family
+//! ask      interrupts: raised, answered, overdue; whether an answer fits is in crate::interrupt
+//! children child runs, with mapping          halt     pause, resume, cancel, fail
+//! recover  going on after a stop or a fork    replay   repeating a run from its log
+//! caps     limits    bounds sizes of values   ports  inputs of nodes   ids      derived, never drawn
+//! ```
+
+mod ask;
+pub mod bounds;
+mod caps;
+mod children;
+mod drain;
+mod halt;
+pub mod ids;
+pub mod limits;
+pub(crate) mod mapping;
+mod nodes;
+mod ports;
+mod recover;
+pub mod replay;
+mod turn;
+
+use serde_json::{Map, Value};
+
+pub use self::limits::Limits;
+use self::turn::Turn;
+use crate::definition::Definition;
+use crate::event::{Event, Millis};
+use crate::run::RunStatus;
+use crate::state::RunState;
+
+/// Which workflows there are, for the nodes that start other runs.
+pub trait Children {
+    /// Whether there is a workflow of that id for the tenant of the run.
+    fn exists(&self, workflow_id: &str) -> bool;
+}
+
+impl<F: Fn(&str) -> bool> Children for F {
+    fn exists(&self, workflow_id: &str) -> bool {
+        self(workflow_id)
+    }
+}
+
+/// Works out what follows from an input: every event that can follow without time, an effect or a person.
+///
+/// The events are folded into `state` already. An input that is late, such as a timer of a node that ended, adds nothing.
+///
+/// # Errors
+/// When the input cannot be taken. The state is then as it was.
+pub fn decide(
+    definition: &Definition,
+    state: &mut RunState,
+    input: Input,
+    now: Millis,
+    limits: &Limits,
+    children: &dyn Children,
+) -> Result<Decision, Refusal> {
+    let mut turn = Turn::new(definition, state, now, limits, children);
+    turn.take(input)?;
+    Ok(turn.finish())
+}
+
+/// Something that happened to a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// It was created. Always the first.
+    Create,
+    /// The host took it over after a stop: what was under way is begun again.
+    Recover,
+    /// The events before the place of a fork were copied: it goes on from there.
+    Fork,
+    /// The time of a node's timer has come: a delay, a retry, the deadline of an interrupt.
+    TimerDue {
+        /// Which timer.
+        timer: TimerKey,
+    },
+    /// The run has taken as long as it may.
+    RunDeadline,
+    /// An effect was made, or failed.
+    ActivityDone {
+        /// The node that asked for it.
+        node_id: String,
+        /// Which of its effects.
+        ordinal: u32,
+        /// What came of it.
+        outcome: Result<Value, crate::state::RunError>,
+    },
+    /// A child ended. A run that is paused lets this pass, and asks for the child again when it goes on:
+    /// to start a child that is over is to tell its end. So for effects.
+    ChildEnded {
+        /// The child.
+        run_id: String,
+        /// How.
+        status: RunStatus,
+        /// Its variables at the end, for output mappings.
+        variables: Map<String, Value>,
+        /// Why, where it failed.
+        error: Option<crate::state::RunError>,
+    },
+    /// A child could not be started.
+    ChildRefused {
+        /// The child.
+        run_id: String,
+        /// Why.
+        error: crate::state::RunError,
+    },
+    /// Somebody answered an interrupt.
+    Resolve {
+        /// The node that waits.
+        node_id: String,
+        /// The answer.
+        resume_value: Value,
+        /// Who, an opaque name.
+        by: String,
+        /// The roles and scopes that the caller has, for gates that ask for one.
+        grants: Vec<String>,
+        /// Whether it came by a signed token instead of a key.
+        by_token: bool,
+    },
+    /// Somebody sets variables from outside, as a test of a host does.
+    Assign {
+        /// The variables, by name.
+        variables: Map<String, Value>,
+    },
+    /// Somebody wants it to end.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+        /// Who.
+        by: String,
+        /// The parent whose end this follows, for a cascade.
+        parent_run_id: Option<String>,
+    },
+    /// Somebody wants it to halt.
+    Pause {
+        /// Why.
+        reason: Option<String>,
+        /// What happens to the node that works.
+        policy: DrainPolicy,
+    },
+    /// Somebody wants it to go on.
+    Resume {
+        /// Why.
+        reason: Option<String>,
+    },
+}
+
+/// What happens to the node that works when a run is paused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DrainPolicy {
+    /// It is left where it is.
+    Immediate,
+    /// It ends first.
+    #[default]
+    DrainCurrentNode,
+}
+
+/// What a timer is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TimerKey {
+    /// A node's own: a delay, or the pause before another attempt.
+    Node {
+        /// Which node.
+        node_id: String,
+        /// In which iteration.
+        iteration: u32,
+        /// In which attempt.
+        attempt: u32,
+    },
+    /// The deadline of an interrupt.
+    Interrupt {
+        /// Which interrupt.
+        interrupt_id: String,
+    },
+    /// The deadline of the run.
+    Run,
+}
+
+/// Something that the host has to do once the events are durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Wake the run at that moment.
+    SetTimer {
+        /// What for.
+        timer: TimerKey,
+        /// When.
+        at: Millis,
+    },
+    /// The timer is not needed any more.
+    ClearTimer {
+        /// Which.
+        timer: TimerKey,
+    },
+    /// Start a child run.
+    StartChild(StartChild),
+    /// End a child run.
+    CancelChild {
+        /// Which.
+        run_id: String,
+    },
+    /// Make an effect, once, under its layer-2 identity.
+    Activity(Activity),
+    /// Somebody is needed: call back, where the run was created with an address.
+    InterruptRaised {
+        /// The node that waits.
+        node_id: String,
+    },
+    /// An interrupt is over, one way or another.
+    InterruptClosed {
+        /// Its id.
+        interrupt_id: String,
+    },
+    /// An artifact to keep.
+    StoreArtifact {
+        /// Its id.
+        artifact_id: String,
+        /// What it is.
+        document: Value,
+    },
+}
+
+/// A child to start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StartChild {
+    /// Its id, derived from the parent, the node and the place, so that starting it twice starts it once.
+    pub run_id: String,
+    /// Its workflow.
+    pub workflow_id: String,
+    /// What it is given.
+    pub inputs: Map<String, Value>,
+    /// What it is linked to.
+    pub parent: crate::run::Parent,
+}
+
+/// An effect to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Activity {
+    /// The node that asks for it.
+    pub node_id: String,
+    /// Which of its effects: one for each round of a loop, and the same in every attempt.
+    pub ordinal: u32,
+    /// The identity under which it is made at most once.
+    pub logical_invocation_id: String,
+    /// What to do.
+    pub request: ActivityRequest,
+}
+
+/// The effects that nodes can ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ActivityRequest {
+    /// Look up a secret and give its digest and length, never the value.
+    SecretFingerprint {
+        /// Which secret.
+        secret_id: String,
+    },
+    /// Something that a test can count: adds one to a counter of the run.
+    Count {
+        /// Which counter.
+        name: String,
+    },
+}
+
+/// What followed from an input.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// The events, in order, already folded into the state.
+    pub events: Vec<Event>,
+    /// What the host has to do once they are durable.
+    pub effects: Vec<Effect>,
+}
+
+/// Why an input was not taken. The state is as it was.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no interrupt at that node.
+    #[error("nothing is pending at that node")]
+    NoInterrupt,
+    /// The interrupt was resolved already.
+    #[error("the interrupt was resolved already")]
+    AlreadyResolved,
+    /// The interrupt ended with its run.
+    #[error("the interrupt ended with its run")]
+    InterruptGone,
+    /// The answer is not one that was asked for.
+    #[error("{message}")]
+    BadAnswer {
+        /// What is wrong with it.
+        message: String,
+        /// More.
+        details: Value,
+        /// Whether it is well formed and only does not match, as with a correlation.
+        semantic: bool,
+    },
+    /// The interrupt takes no answer this way, or from this caller.
+    #[error("{message}")]
+    Forbidden {
+        /// Why.
+        message: String,
+    },
+    /// The state of the run does not allow it.
+    #[error("the run is {status}")]
+    Conflict {
+        /// The state.
+        status: RunStatus,
+    },
+}

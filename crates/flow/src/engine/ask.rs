@@ -1,0 +1,278 @@
+//! Raising interrupts, and what follows from an answer.
+
+use serde_json::{Value, json};
+
+use super::turn::Turn;
+use super::{Effect, Refusal, TimerKey, ids, nodes};
+use crate::definition::{NodeIndex, NodeType};
+use crate::event::{EventKind, wire};
+use crate::failure::FailureCode;
+use crate::interrupt::{self, Ballot, Decided, Judgement, Reply};
+use crate::state::{Answer, Interrupt, Outcome, RunError};
+
+/// Who decides when nobody does.
+const HOST: &str = "host";
+
+/// Something to ask.
+pub(super) struct Question {
+    pub(super) kind: String,
+    pub(super) data: Value,
+    pub(super) resume_schema: Option<Value>,
+    pub(super) timeout_ms: Option<u64>,
+    /// More for `node.suspended`.
+    pub(super) suspended: Value,
+    pub(super) cause: Option<u64>,
+}
+
+impl Question {
+    pub(super) fn new(kind: &str, data: Value) -> Self {
+        let kind = kind.to_owned();
+        Self { kind, data, resume_schema: None, timeout_ms: None, suspended: json!({}), cause: None }
+    }
+}
+
+impl Turn<'_> {
+    /// Suspends a node until somebody answers.
+    pub(super) fn raise(&mut self, node: NodeIndex, question: Question) {
+        let count = self.state.nodes[node].interrupts;
+        let id = self
+            .recorded_text("interruptId")
+            .unwrap_or_else(|| ids::interrupt_id(&self.state.genesis.run_id, &self.node(node).id, count));
+        let key = match self.node(node).config.get("key").and_then(Value::as_str) {
+            Some(key) if count == 0 && self.node(node).kind == NodeType::Interrupt => key.to_owned(),
+            _ => id.clone(),
+        };
+        let mut suspended = question.suspended;
+        suspended["interruptId"] = id.as_str().into();
+        suspended["kind"] = question.kind.as_str().into();
+        suspended["key"] = key.as_str().into();
+        self.tell(EventKind::NodeSuspended, node, suspended, question.cause);
+        let mut requested = json!({
+            "kind": question.kind,
+            "key": key,
+            "data": question.data,
+            "runId": self.state.genesis.run_id,
+            "interruptId": id,
+            "requestedAt": wire::timestamp(self.now),
+        });
+        if let Some(schema) = question.resume_schema {
+            requested["resumeSchema"] = schema;
+        }
+        if let Some(timeout) = question.timeout_ms {
+            requested["timeoutMs"] = timeout.into();
+        }
+        let cause = self.tell(EventKind::InterruptRequested, node, requested, question.cause);
+        self.announce(node, &question.kind, &question.data, &id, cause);
+        self.ask_host(Effect::InterruptRaised { node_id: self.node(node).id.clone() });
+        if let Some(timeout) = question.timeout_ms {
+            let timer = TimerKey::Interrupt { interrupt_id: id };
+            self.ask_host(Effect::SetTimer { timer, at: self.now.plus(timeout) });
+        }
+    }
+
+    /// The event of the family that the interrupt is of.
+    fn announce(&mut self, node: NodeIndex, kind: &str, data: &Value, id: &str, cause: u64) {
+        let mut payload = json!({"interruptId": id});
+        let (event, members): (_, &[&str]) = match kind {
+            // A governance gate asks through `interrupt.requested` alone.
+            "approval" if self.node(node).kind != NodeType::GovernanceGate => (
+                EventKind::ApprovalRequested,
+                &["artifactId", "artifactType", "title", "actions", "approversList", "requiredApprovals"],
+            ),
+            "clarification" => (EventKind::ClarificationRequested, &["questions"]),
+            _ => return,
+        };
+        for member in members {
+            if let Some(value) = data.get(*member) {
+                payload[*member] = value.clone();
+            }
+        }
+        self.tell(event, node, payload, Some(cause));
+    }
+
+    /// Somebody answered.
+    pub(super) fn resolve(
+        &mut self,
+        node_id: &str,
+        value: &Value,
+        by: &str,
+        grants: &[String],
+        by_token: bool,
+    ) -> Result<(), Refusal> {
+        let node = self.state.place(node_id).ok_or(Refusal::NoInterrupt)?;
+        let Some(open) = self.state.interrupts.get(node_id) else {
+            return Err(match self.state.nodes[node].answer {
+                Answer::Given(_) | Answer::Taken => Refusal::AlreadyResolved,
+                Answer::Gone => Refusal::InterruptGone,
+                Answer::None => Refusal::NoInterrupt,
+            });
+        };
+        let reply = Reply { value, by, grants, by_token };
+        let judgement = interrupt::judge(self.node(node), open, &reply)?;
+        let (open_id, asked) = (open.id.clone(), Some(open.sequence));
+        match judgement {
+            Judgement::Asked => {
+                self.log(
+                    node,
+                    "somebody asked back",
+                    &json!({"interruptId": open_id, "resumeValue": value, "by": by}),
+                );
+            }
+            Judgement::Voted(ballot) => {
+                let governed = self.node(node).kind == NodeType::GovernanceGate;
+                self.tell_vote(node, &ballot, value, governed, None, asked);
+            }
+            Judgement::Exchanged(content) => {
+                nodes::exchange(self, node, &content, by, asked);
+            }
+            Judgement::Decided(decided) => {
+                self.close(node, &decided, None);
+                if !self.is_halted() {
+                    self.proceed(node);
+                    self.drain();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody answered in time. An approval is then a rejection: silence approves nothing.
+    pub(super) fn interrupt_due(&mut self, node: NodeIndex) {
+        let Some(open) = self.state.interrupts.get(&self.node(node).id) else { return };
+        let Some(deadline) = open.deadline else { return };
+        if self.is_halted() {
+            return;
+        }
+        if deadline > self.now {
+            let timer = TimerKey::Interrupt { interrupt_id: open.id.clone() };
+            self.ask_host(Effect::SetTimer { timer, at: deadline });
+            return;
+        }
+        let value = if open.kind == "approval" {
+            json!({"action": "reject", "reason": "timeout"})
+        } else {
+            Value::Null
+        };
+        let decided =
+            Decided { value, outcome: Outcome::TimedOut, by: HOST.into(), ballot: None, turn: None };
+        self.close(node, &decided, Some("timeout"));
+        self.proceed(node);
+        self.drain();
+    }
+
+    /// Records that an interrupt is over.
+    fn close(&mut self, node: NodeIndex, decided: &Decided, reason: Option<&str>) {
+        let Some(open) = self.state.interrupts.get(&self.node(node).id).cloned() else { return };
+        let mut payload = json!({
+            "interruptId": open.id,
+            "kind": open.kind,
+            "resumeValue": decided.value,
+            "resolvedAt": wire::timestamp(self.now),
+            "resolvedBy": decided.by,
+            "outcome": decided.outcome.as_str(),
+        });
+        if let Some(reason) = reason {
+            payload["reason"] = reason.into();
+        }
+        let cause = self.tell(EventKind::InterruptResolved, node, payload, Some(open.sequence));
+        self.tell_family(node, &open, decided, cause);
+        self.close_interrupt(open.id, open.deadline.is_some());
+    }
+
+    /// The event of the family that the interrupt is of.
+    fn tell_family(&mut self, node: NodeIndex, open: &Interrupt, decided: &Decided, cause: u64) {
+        let governed = self.node(node).kind == NodeType::GovernanceGate;
+        match open.kind.as_str() {
+            "approval" => match &decided.ballot {
+                Some(ballot) => {
+                    self.tell_vote(
+                        node,
+                        ballot,
+                        &decided.value,
+                        governed,
+                        Some(decided.outcome),
+                        Some(cause),
+                    );
+                }
+                None if governed => {
+                    let payload =
+                        json!({"gateId": self.node(node).id, "principal": HOST, "reason": "timeout"});
+                    self.emit(EventKind::ApprovalRejected, Some(node), payload, Some(cause));
+                }
+                None => {
+                    let at = wire::timestamp(self.now);
+                    let payload = json!({"action": "timeout", "decidedBy": HOST, "decidedAt": at});
+                    self.tell(EventKind::ApprovalReceived, node, payload, Some(cause));
+                }
+            },
+            "clarification" if decided.outcome != Outcome::TimedOut => {
+                let answers = decided.value.get("answers").cloned().unwrap_or_else(|| json!({}));
+                let payload = json!({"answers": answers, "answeredBy": decided.by});
+                self.tell(EventKind::ClarificationResolved, node, payload, Some(cause));
+            }
+            "conversation.exchange" => nodes::hang_up(self, node, open, decided, cause),
+            _ => {}
+        }
+    }
+
+    fn tell_vote(
+        &mut self,
+        node: NodeIndex,
+        ballot: &Ballot,
+        value: &Value,
+        governed: bool,
+        outcome: Option<Outcome>,
+        cause: Option<u64>,
+    ) {
+        let progress = json!({"granted": ballot.granted, "required": ballot.required});
+        if governed {
+            // These payloads are closed: they name the gate, and not the node.
+            let mut payload = json!({"gateId": self.node(node).id, "principal": ballot.voter});
+            let kind = match ballot.action.as_str() {
+                "override" => EventKind::ApprovalOverridden,
+                "reject" => EventKind::ApprovalRejected,
+                _ => EventKind::ApprovalGranted,
+            };
+            if kind == EventKind::ApprovalGranted {
+                payload["quorumProgress"] = progress;
+            } else if let Some(reason) = &ballot.reason {
+                payload["reason"] = reason.as_str().into();
+            }
+            self.emit(kind, Some(node), payload, cause);
+            return;
+        }
+        let mut payload = json!({
+            "action": ballot.action,
+            "decidedBy": ballot.voter,
+            "decidedAt": wire::timestamp(self.now),
+        });
+        for member in ["comment", "feedback", "refineFeedback", "editedArtifactData"] {
+            if let Some(value) = value.get(member) {
+                payload[member] = value.clone();
+            }
+        }
+        if ballot.required > 1 {
+            payload["quorumProgress"] = progress;
+            if let Some(outcome) = outcome {
+                payload["outcome"] = outcome.as_str().into();
+            }
+        }
+        self.tell(EventKind::ApprovalReceived, node, payload, cause);
+    }
+
+    /// Lets a node go on with the answer that is recorded.
+    pub(super) fn proceed(&mut self, node: NodeIndex) {
+        let Answer::Given(resolution) = self.state.nodes[node].answer.clone() else { return };
+        if self.state.nodes[node].status != crate::state::NodeStatus::Running {
+            let payload = json!({"interruptId": resolution.interrupt.id, "resumeValue": resolution.value});
+            self.tell(EventKind::NodeResumed, node, payload, Some(resolution.sequence));
+        }
+        let step = nodes::answered(self, node, &resolution);
+        self.settle(node, step, Some(resolution.sequence));
+    }
+
+    /// Why a node fails whose interrupt nobody answered.
+    pub(super) fn timed_out() -> RunError {
+        RunError::of(FailureCode::InterruptTimeout, "nobody answered in time")
+    }
+}

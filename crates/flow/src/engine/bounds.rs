@@ -1,0 +1,69 @@
+//! How large a value may be that a node is given, gives, or is answered with.
+//!
+//! A node can put what another gave inside of what it gives itself. In a loop that is a value that doubles with every round, and one
+//! that is nested deeper with every round than the reader of the log goes. Both end at the node that would pass them on.
+
+use canon::json;
+use serde_json::{Map, Value};
+
+use super::Refusal;
+use crate::failure::FailureCode;
+use crate::state::RunError;
+
+/// The deepest value. The log is read to 128 levels, and an event puts a handful around its values.
+pub const MAX_VALUE_DEPTH: usize = 96;
+/// The most bytes that the texts and numbers of one value take, about. A run folds to one state in memory, and a thousand such
+/// values still fit there.
+pub const MAX_VALUE_BYTES: usize = 4 << 20;
+
+/// Checks what a node is given or gives.
+pub(super) fn check(what: &str, members: &Map<String, Value>) -> Result<(), RunError> {
+    let problem = members.values().find_map(problem).or_else(|| {
+        let whole = members
+            .iter()
+            .try_fold(MAX_VALUE_BYTES, |left, (name, value)| rest(value, left.checked_sub(name.len())?));
+        whole.is_none().then(too_large)
+    });
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(RunError::of(FailureCode::ValidationError, format!("{what} {problem}"))),
+    }
+}
+
+/// Checks what came from outside.
+pub(super) fn check_answer(field: &str, value: &Value) -> Result<(), Refusal> {
+    match problem(value) {
+        None => Ok(()),
+        Some(problem) => Err(Refusal::BadAnswer {
+            message: format!("`{field}` {problem}"),
+            details: serde_json::json!({"field": field}),
+            semantic: false,
+        }),
+    }
+}
+
+fn problem(value: &Value) -> Option<String> {
+    // The depth comes first: what is shallow can be walked through by recursion.
+    if !json::within_depth(value, MAX_VALUE_DEPTH) {
+        return Some(format!("is nested more than {MAX_VALUE_DEPTH} levels deep; pass on a part of it"));
+    }
+    rest(value, MAX_VALUE_BYTES).is_none().then(too_large)
+}
+
+fn too_large() -> String {
+    format!("has more than {MAX_VALUE_BYTES} bytes; pass on a reference instead")
+}
+
+/// What is left of a number of bytes after a value; nothing where it does not fit.
+fn rest(value: &Value, left: usize) -> Option<usize> {
+    // What stands around a value on the wire, so that a list of nothing is not free.
+    let left = left.checked_sub(2)?;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => left.checked_sub(6),
+        Value::String(text) => left.checked_sub(text.len()),
+        Value::Array(items) => items.iter().try_fold(left, |left, item| rest(item, left)),
+        Value::Object(members) => {
+            members.iter().try_fold(left, |left, (name, value)| rest(value, left.checked_sub(name.len())?))
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What no run may exceed.
+
+use serde_json::{Value, json};
+
+use super::turn::Turn;
+use super::{Effect, TimerKey};
+use crate::definition::NodeIndex;
+use crate::event::{EventKind, Millis};
+use crate::failure::FailureCode;
+use crate::state::RunError;
+
+impl Turn<'_> {
+    fn option(&self, name: &str) -> Option<u64> {
+        self.state.genesis.configurable.get(name).and_then(Value::as_u64)
+    }
+
+    /// How many nodes the run may start.
+    pub(super) fn max_node_executions(&self) -> u64 {
+        let limit = self.limits.max_node_executions;
+        self.option("recursionLimit").map_or(limit, |own| own.min(limit))
+    }
+
+    /// How many decisions its supervisor may take.
+    pub(super) fn max_decisions(&self) -> u64 {
+        let limit = self.limits.max_loop_iterations;
+        self.option("maxLoopIterations").map_or(limit, |own| own.min(limit))
+    }
+
+    /// How long it may take, in milliseconds.
+    fn max_duration(&self) -> u64 {
+        let own = [self.option("runTimeoutMs"), self.definition.settings.timeout_ms];
+        own.into_iter().flatten().fold(self.limits.max_run_duration_ms, u64::min)
+    }
+
+    /// When it has to be over. Time in which somebody paused it does not count.
+    pub(super) fn deadline(&self) -> Option<Millis> {
+        Some(self.state.started_at?.plus(self.max_duration()).plus(self.state.paused_ms))
+    }
+
+    pub(super) fn set_deadline(&mut self) {
+        if let Some(at) = self.deadline() {
+            self.ask_host(Effect::SetTimer { timer: TimerKey::Run, at });
+        }
+    }
+
+    /// The run has taken as long as it may, unless it was paused meanwhile.
+    pub(super) fn run_deadline(&mut self) {
+        if self.is_halted() || self.deadline().is_none_or(|deadline| deadline > self.now) {
+            return;
+        }
+        let limit = self.max_duration();
+        let observed = self.elapsed().max(limit.saturating_add(1));
+        let cause = self.breach("run-duration", limit, observed, None);
+        let message = format!("the run took longer than {limit} ms");
+        self.fail_run(&RunError::of(FailureCode::RunTimeout, message), None, Some(cause));
+    }
+
+    /// Records that a limit was reached.
+    pub(super) fn breach(&mut self, kind: &str, limit: u64, observed: u64, node: Option<NodeIndex>) -> u64 {
+        let mut payload = json!({"kind": kind, "limit": limit, "observed": observed});
+        if let Some(node) = node {
+            payload["nodeId"] = self.node(node).id.as_str().into();
+        }
+        self.emit(EventKind::CapBreached, node, payload, None)
+    }
+}

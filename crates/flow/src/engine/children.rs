@@ -1,0 +1,176 @@
+//! Child runs: how they begin, and what is made of their end.
+
+use serde_json::{Map, Value, json};
+
+use super::drain::Step;
+use super::nodes::{dispatch, sub_workflow};
+use super::turn::Turn;
+use super::{Effect, StartChild, ids, mapping};
+use crate::definition::{NodeIndex, NodeType};
+use crate::event::{EventKind, event_id};
+use crate::failure::FailureCode;
+use crate::run::{Parent, RunStatus};
+use crate::state::{Child, NodeStatus, RunError};
+
+impl Turn<'_> {
+    /// The places of the children of the current attempt of a node.
+    pub(super) fn own_children(&self, node: NodeIndex) -> Vec<usize> {
+        self.state.nodes[node].children.clone()
+    }
+
+    /// Why a child of that workflow cannot be started.
+    pub(super) fn refuse_child(&self, workflow_id: &str) -> Option<RunError> {
+        let exists = match &self.recorded {
+            Some(recorded) => recorded.started(workflow_id),
+            None => self.children.exists(workflow_id),
+        };
+        if self.has_no_source() {
+            return Some(no_source());
+        }
+        (!exists).then(|| {
+            RunError::of(
+                FailureCode::UnknownChildWorkflow,
+                "there is no workflow of that id to start as a child",
+            )
+        })
+    }
+
+    /// Starts a child.
+    pub(super) fn start_child(&mut self, node: NodeIndex, workflow_id: &str, cause: Option<u64>) -> usize {
+        let state = &self.state.nodes[node];
+        let run_id = self.recorded_text("childRunId").unwrap_or_else(|| {
+            let place = state.children.len();
+            let parent = &self.state.genesis.run_id;
+            ids::child_run_id(parent, &self.node(node).id, state.iteration, state.attempt, place)
+        });
+        let payload = json!({"childRunId": run_id, "childWorkflowId": workflow_id});
+        self.emit(EventKind::NodeDispatched, Some(node), payload, cause);
+        let place = self.state.children.len() - 1;
+        self.ask_for_child(node, place);
+        place
+    }
+
+    fn ask_for_child(&mut self, node: NodeIndex, place: usize) {
+        let (run_id, child) = (&self.state.genesis.run_id, &self.state.children[place]);
+        let effect = StartChild {
+            run_id: child.run_id.clone(),
+            workflow_id: child.workflow_id.clone(),
+            inputs: child.inputs.clone(),
+            parent: Parent {
+                run_id: run_id.clone(),
+                node_id: child.node_id.clone(),
+                causation_id: event_id(run_id, child.dispatched),
+                type_id: self.node(node).kind.as_str().to_owned(),
+                unset: child.unset.clone(),
+                cancelled_with_parent: child.cancelled_with_parent,
+                depth: self.state.genesis.parent.as_ref().map_or(0, |above| above.depth) + 1,
+            },
+        };
+        self.ask_host(Effect::StartChild(effect));
+    }
+
+    /// Asks again for the children that have not ended, as far as the run was told.
+    pub(super) fn start_again(&mut self, node: NodeIndex) {
+        let own = self.own_children(node);
+        let open: Vec<usize> =
+            own.iter().copied().filter(|place| self.state.children[*place].ended.is_none()).collect();
+        if !open.is_empty() && self.has_no_source() {
+            self.settle(node, Step::failed(no_source()), None);
+            return;
+        }
+        for place in &open {
+            self.ask_for_child(node, *place);
+        }
+        if open.is_empty() {
+            let step = match (self.node(node).kind, own.last()) {
+                (NodeType::SubWorkflow, Some(place)) => sub_workflow::ended(self, node, *place),
+                _ => dispatch::advance(self, node),
+            };
+            self.settle(node, step, None);
+        }
+    }
+
+    /// A child ended.
+    pub(super) fn child_ended(
+        &mut self,
+        run_id: &str,
+        status: RunStatus,
+        variables: &Map<String, Value>,
+        error: Option<RunError>,
+    ) {
+        let Some(place) = self.state.child_place(run_id) else { return };
+        let child = &self.state.children[place];
+        let Some(node) = self.state.place(&child.node_id) else { return };
+        let state = &self.state.nodes[node];
+        let awaited = child.ended.is_none()
+            && status.is_terminal()
+            && state.status == NodeStatus::Running
+            && (child.iteration, child.attempt) == (state.iteration, state.attempt);
+        if !awaited || !self.may_end(node) {
+            return;
+        }
+        self.tell_child(node, place, status);
+        let step = if self.node(node).kind == NodeType::Dispatch {
+            dispatch::child_ended(self, node, place, variables, error);
+            dispatch::advance(self, node)
+        } else {
+            self.harvest(node, place, variables);
+            sub_workflow::ended_with(self, node, place, error)
+        };
+        self.settle(node, step, None);
+        self.drain();
+    }
+
+    /// Records how a child ended.
+    pub(super) fn tell_child(&mut self, node: NodeIndex, place: usize, status: RunStatus) {
+        let child = &self.state.children[place];
+        let payload = json!({
+            "childRunId": child.run_id, "childWorkflowId": child.workflow_id, "childStatus": status.as_str(),
+        });
+        let cause = Some(child.dispatched);
+        self.emit(EventKind::NodeDispatched, Some(node), payload, cause);
+    }
+
+    /// Takes over the variables of a child that completed. Gives their names; a child that did not complete gives nothing.
+    pub(super) fn harvest(
+        &mut self,
+        node: NodeIndex,
+        place: usize,
+        variables: &Map<String, Value>,
+    ) -> Vec<String> {
+        let child = &self.state.children[place];
+        if child.status != RunStatus::Completed {
+            return Vec::new();
+        }
+        let cause = Some(child.chain);
+        let mut names = Vec::new();
+        for (name, from) in mapping::outputs(self.node(node), &child.workflow_id.clone()) {
+            if let Some(value) = variables.get(from) {
+                self.set_variable(node, name, value, cause);
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+}
+
+/// Why a run that repeats another has no effects of its own.
+pub(super) fn no_source() -> RunError {
+    RunError::of(
+        FailureCode::ReplaySourceMissing,
+        "the run that is repeated has no recorded outcome for this effect",
+    )
+}
+
+/// The failure of a node whose child did not complete.
+pub(super) fn child_failed(child: &Child, error: Option<&RunError>) -> RunError {
+    let mut details = json!({"childRunId": child.run_id, "childStatus": child.status.as_str()});
+    if let Some(error) = error {
+        // A child of a child of a child would nest one error in the other; the innermost is in the log of its own run.
+        let shallow = error.details.as_ref().is_none_or(|inner| inner.get("childError").is_none());
+        let told = if shallow { error.clone() } else { RunError { details: None, ..error.clone() } };
+        details["childError"] = told.to_json();
+    }
+    let what = if child.status == RunStatus::Cancelled { "was cancelled" } else { "failed" };
+    RunError::of(FailureCode::ChildFailed, format!("the child run {what}")).with(details)
+}

@@ -1,0 +1,269 @@
+//! From what is ready to what has ended.
+
+use serde_json::{Map, Value, json};
+
+use super::turn::Turn;
+use super::{Effect, TimerKey, bounds, nodes, ports};
+use crate::definition::{NodeIndex, NodeType};
+use crate::event::{EventKind, wire};
+use crate::failure::FailureCode;
+use crate::mask;
+use crate::state::schedule::Verdict;
+use crate::state::{NodeStatus, RunError};
+
+/// The pause before the second attempt; each further one is twice as long.
+const FIRST_RETRY_MS: u64 = 250;
+/// The longest pause between two attempts.
+const LONGEST_RETRY_MS: u64 = 60_000;
+
+/// What came of a piece of a node's work.
+pub(super) enum Step {
+    /// It is done, with what it gives.
+    Done(Map<String, Value>),
+    /// It failed.
+    Failed(Failure),
+    /// It waits for a timer, an effect, a child or a person.
+    Waits,
+}
+
+/// Why a piece of work failed, and whether another attempt may help.
+pub(super) struct Failure {
+    pub(super) error: RunError,
+    pub(super) retryable: bool,
+}
+
+impl Step {
+    pub(super) fn done(outputs: Value) -> Self {
+        Self::Done(super::turn::object(outputs))
+    }
+
+    /// A failure that another attempt would repeat.
+    pub(super) fn failed(error: RunError) -> Self {
+        Self::Failed(Failure { error, retryable: false })
+    }
+
+    /// A failure that another attempt may not repeat.
+    pub(super) fn failed_once(error: RunError) -> Self {
+        Self::Failed(Failure { error, retryable: true })
+    }
+}
+
+impl Turn<'_> {
+    /// The run was created.
+    pub(super) fn create(&mut self) {
+        if self.state.started_at.is_none() {
+            self.begin();
+            self.set_deadline();
+            self.drain();
+        }
+    }
+
+    /// Records that the run began, whatever comes next.
+    pub(super) fn begin(&mut self) {
+        if self.state.started_at.is_some() {
+            return;
+        }
+        let genesis = self.state.genesis.clone();
+        let mut payload = json!({
+            "workflowId": genesis.workflow_id,
+            "inputs": mask::declared_inputs(self.definition, &genesis.inputs),
+            "owner": {"tenant": genesis.tenant, "principal": genesis.principal},
+        });
+        if !genesis.tags.is_empty() {
+            payload["tags"] = genesis.tags.clone().into();
+        }
+        self.emit(EventKind::RunStarted, None, payload, None);
+    }
+
+    /// Starts and skips until nothing is ready, and ends the run where nothing is under way.
+    pub(super) fn drain(&mut self) {
+        while !self.is_halted() {
+            let ready = self.state.schedule.ready.iter().map(|rank| self.definition.graph.order[*rank]);
+            let next = ready.map(|node| (node, self.state.verdict(self.definition, node)));
+            match next.into_iter().find(|(_, verdict)| *verdict != Verdict::Wait) {
+                Some((node, Verdict::Skip(reason))) => {
+                    self.tell(EventKind::NodeSkipped, node, json!({"reason": reason}), None);
+                }
+                Some((node, _)) => self.start(node),
+                None => {
+                    if self.state.schedule.active.is_empty() {
+                        self.end();
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if self.end_with_failure() {
+            return;
+        }
+        let outputs = self.run_outputs();
+        let mut payload = json!({"durationMs": self.elapsed()});
+        if !outputs.is_empty() {
+            payload["outputs"] = Value::Object(outputs);
+        }
+        self.emit(EventKind::RunCompleted, None, payload, None);
+        self.ask_host(Effect::ClearTimer { timer: TimerKey::Run });
+    }
+
+    /// Ends the run where a node failed and nobody takes that on.
+    pub(super) fn end_with_failure(&mut self) -> bool {
+        let failed = self.state.schedule.failed.iter().map(|rank| self.definition.graph.order[*rank]);
+        let unhandled = failed.into_iter().find(|node| !self.state.takes_failure(self.definition, *node));
+        let Some(node) = unhandled else { return false };
+        let state = &self.state.nodes[node];
+        let error =
+            state.error.clone().unwrap_or_else(|| RunError::of(FailureCode::NodeFailed, "a node failed"));
+        let cause = state.last_sequence;
+        self.fail_run(&error, Some(node), cause);
+        true
+    }
+
+    /// What the run gives: what its ends were given, or else what its last nodes gave, by node.
+    fn run_outputs(&self) -> Map<String, Value> {
+        let completed = |node: &NodeIndex| self.state.nodes[*node].status == NodeStatus::Completed;
+        let ends = (0..self.definition.nodes.len()).filter(|node| self.node(*node).kind == NodeType::End);
+        let ends: Vec<NodeIndex> = ends.filter(completed).collect();
+        if !ends.is_empty() {
+            return ends.into_iter().flat_map(|node| self.state.nodes[node].outputs.clone()).collect();
+        }
+        let graph = &self.definition.graph;
+        let last = (0..self.definition.nodes.len())
+            .filter(|node| graph.outgoing[*node].iter().all(|edge| graph.loops_back[*edge]));
+        let last = last.filter(completed).filter(|node| !self.state.nodes[*node].outputs.is_empty());
+        last.map(|node| (self.node(node).id.clone(), Value::Object(self.state.nodes[node].outputs.clone())))
+            .collect()
+    }
+
+    fn start(&mut self, node: NodeIndex) {
+        match nodes::refused(self, node) {
+            Some(error) => self.fail(node, &Failure { error, retryable: false }, None),
+            None => self.attempt(node, 0, None),
+        }
+    }
+
+    /// Begins an attempt of a node.
+    pub(super) fn attempt(&mut self, node: NodeIndex, attempt: u32, cause: Option<u64>) {
+        let limit = self.max_node_executions();
+        if self.state.node_executions >= limit {
+            let cause = self.breach("node-executions", limit, limit.saturating_add(1), Some(node));
+            let error =
+                RunError::of(FailureCode::RecursionLimitExceeded, format!("the run may start {limit} nodes"));
+            self.fail_run(&error, Some(node), Some(cause));
+            return;
+        }
+        let inputs = ports::inputs(self.definition, self.state, node);
+        let mut payload = json!({"typeId": self.node(node).kind.as_str(), "attempt": attempt});
+        if self.node(node).kind == NodeType::Delay
+            && let Ok(inputs) = &inputs
+        {
+            // The moment is recorded, so that a restart waits for what is left, and not again from the start.
+            let due = self.now.plus(nodes::delay_ms(self, node, inputs));
+            payload["dueAt"] = wire::timestamp(due).into();
+        }
+        self.tell(EventKind::NodeStarted, node, payload, cause);
+        self.execute(node, inputs);
+    }
+
+    /// Does the work of a node that began.
+    pub(super) fn execute(&mut self, node: NodeIndex, inputs: Result<Map<String, Value>, RunError>) {
+        let step = match inputs {
+            Ok(inputs) => nodes::execute(self, node, inputs),
+            Err(error) => Step::failed(error),
+        };
+        self.settle(node, step, None);
+    }
+
+    /// Records what came of a piece of work.
+    pub(super) fn settle(&mut self, node: NodeIndex, step: Step, cause: Option<u64>) {
+        // A limit may have ended the run in the middle of the work.
+        if self.state.status.is_terminal() {
+            return;
+        }
+        match step {
+            Step::Done(outputs) => match bounds::check("what the node gives", &outputs) {
+                Ok(()) => self.complete(node, outputs, cause),
+                Err(error) => self.fail(node, &Failure { error, retryable: false }, cause),
+            },
+            Step::Failed(failure) => self.fail(node, &failure, cause),
+            Step::Waits => {}
+        }
+    }
+
+    fn complete(&mut self, node: NodeIndex, outputs: Map<String, Value>, cause: Option<u64>) {
+        let mut payload = json!({"durationMs": self.worked(node)});
+        if !outputs.is_empty() {
+            payload["outputs"] = Value::Object(outputs);
+        }
+        let cause = cause.or_else(|| self.decision_behind(node));
+        self.tell(EventKind::NodeCompleted, node, payload, cause);
+        if let Some(rank) = self.state.schedule.exhausted {
+            self.end_loop(node, self.definition.graph.order[rank]);
+        }
+    }
+
+    /// A loop went round as often as it may: it is not entered again.
+    fn end_loop(&mut self, last: NodeIndex, first: NodeIndex) {
+        let (iterations, limit) =
+            (self.state.nodes[first].iteration, self.definition.settings.max_loopback_iterations);
+        let payload = json!({"iterations": iterations.max(1), "limit": limit});
+        let cause = self.tell(EventKind::LoopbackLimit, first, payload, None);
+        // A supervisor that was not done must not look as if it were.
+        if self.node(last).kind == NodeType::Dispatch {
+            let error =
+                RunError::of(FailureCode::LoopLimitExceeded, format!("the loop may go round {limit} times"));
+            self.fail_run(&error, Some(last), Some(cause));
+        }
+    }
+
+    fn fail(&mut self, node: NodeIndex, failure: &Failure, cause: Option<u64>) {
+        let attempt = self.state.nodes[node].attempt;
+        let most = self.node(node).max_retries.unwrap_or(self.definition.settings.max_retries);
+        if failure.retryable && attempt < most {
+            let delay = FIRST_RETRY_MS.saturating_mul(1 << attempt.min(16)).min(LONGEST_RETRY_MS);
+            let payload =
+                json!({"attempt": attempt + 1, "delayMs": delay, "lastError": failure.error.to_json()});
+            let cause = cause.or(self.state.nodes[node].last_sequence);
+            self.tell(EventKind::NodeRetried, node, payload, cause);
+            self.set_node_timer(node);
+            return;
+        }
+        let payload = json!({"error": failure.error.to_json(), "attempts": attempt.saturating_add(1)});
+        let cause = cause.or_else(|| self.decision_behind(node));
+        let sequence = self.tell(EventKind::NodeFailed, node, payload, cause);
+        if !self.is_halted() && !self.state.takes_failure(self.definition, node) {
+            self.fail_run(&failure.error, Some(node), Some(sequence));
+        }
+    }
+
+    /// The decision that a dispatch acts on.
+    fn decision_behind(&self, node: NodeIndex) -> Option<u64> {
+        let decided = self.state.last_decision.as_ref().map(|(_, sequence)| *sequence);
+        decided.filter(|_| self.node(node).kind == NodeType::Dispatch)
+    }
+
+    /// Asks to be woken when a node's delay or the pause before its next attempt is over.
+    pub(super) fn set_node_timer(&mut self, node: NodeIndex) {
+        let state = &self.state.nodes[node];
+        if let Some(at) = state.retry_at.or(state.due) {
+            let timer = self.node_timer(node);
+            self.ask_host(Effect::SetTimer { timer, at });
+        }
+    }
+
+    pub(super) fn node_timer(&self, node: NodeIndex) -> TimerKey {
+        let state = &self.state.nodes[node];
+        TimerKey::Node {
+            node_id: self.node(node).id.clone(),
+            iteration: state.iteration,
+            attempt: state.attempt,
+        }
+    }
+
+    /// How long a node has worked, in milliseconds.
+    fn worked(&self, node: NodeIndex) -> u64 {
+        self.now.since(self.state.nodes[node].started_at.unwrap_or(self.now))
+    }
+}

@@ -1,0 +1,152 @@
+//! Pausing, going on, cancelling and failing.
+
+use serde_json::{Map, Value, json};
+
+use super::turn::Turn;
+use super::{DrainPolicy, Effect, Refusal, TimerKey, bounds};
+use crate::definition::NodeIndex;
+use crate::event::{EventKind, wire};
+use crate::state::RunError;
+
+/// Why a run is cancelled that follows its parent.
+const PARENT_CANCELLED: &str = "parent-cancelled";
+
+impl Turn<'_> {
+    pub(super) fn pause(&mut self, reason: Option<String>, policy: DrainPolicy) -> Result<(), Refusal> {
+        if self.state.status.is_terminal() {
+            return Err(Refusal::Conflict { status: self.state.status });
+        }
+        // To pause what is paused is no change, and the first pause is the one that counts.
+        if self.state.paused.is_some() {
+            return Ok(());
+        }
+        self.begin();
+        let policy = match policy {
+            DrainPolicy::Immediate => "immediate",
+            DrainPolicy::DrainCurrentNode => "drain-current-node",
+        };
+        let mut payload = json!({"drainPolicy": policy, "pausedAt": wire::timestamp(self.now)});
+        if let Some(reason) = reason {
+            payload["reason"] = reason.into();
+        }
+        self.emit(EventKind::RunPaused, None, payload, None);
+        Ok(())
+    }
+
+    pub(super) fn resume(&mut self, reason: Option<String>) -> Result<(), Refusal> {
+        if self.state.paused.is_none() {
+            return Err(Refusal::Conflict { status: self.state.status });
+        }
+        let mut payload = json!({"resumedAt": wire::timestamp(self.now)});
+        if let Some(reason) = reason {
+            payload["reason"] = reason.into();
+        }
+        self.emit(EventKind::RunResumed, None, payload, None);
+        self.go_on();
+        Ok(())
+    }
+
+    /// Sets variables from outside. Channels are written to by nodes alone.
+    pub(super) fn assign(&mut self, variables: &Map<String, Value>) -> Result<(), Refusal> {
+        if self.state.status.is_terminal() {
+            return Err(Refusal::Conflict { status: self.state.status });
+        }
+        if let Some(name) = variables.keys().find(|name| self.definition.channels.contains_key(*name)) {
+            let message = format!("`{name}` is a channel, and no variable");
+            return Err(Refusal::BadAnswer { message, details: json!({"field": name}), semantic: false });
+        }
+        for (name, next) in variables {
+            bounds::check_answer(name, next)?;
+        }
+        for (name, next) in variables {
+            let mut payload = json!({"name": name, "next": next});
+            if let Some(previous) = self.state.variables.get(name) {
+                payload["previous"] = previous.clone();
+            }
+            self.emit(EventKind::VariableChanged, None, payload, None);
+        }
+        Ok(())
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        reason: Option<String>,
+        by: &str,
+        parent_run_id: Option<String>,
+    ) -> Result<(), Refusal> {
+        if self.state.status.is_terminal() {
+            return Err(Refusal::Conflict { status: self.state.status });
+        }
+        self.begin();
+        self.end_active("run-cancelled");
+        let mut payload = json!({"cancelledBy": by, "durationMs": self.elapsed()});
+        match (parent_run_id, reason) {
+            (Some(parent), _) => {
+                payload["parentRunId"] = parent.into();
+                payload["reason"] = PARENT_CANCELLED.into();
+            }
+            (None, Some(reason)) => payload["reason"] = reason.into(),
+            (None, None) => {}
+        }
+        self.emit(EventKind::RunCancelled, None, payload, None);
+        self.ask_host(Effect::ClearTimer { timer: TimerKey::Run });
+        Ok(())
+    }
+
+    /// Ends the run with an error.
+    pub(super) fn fail_run(&mut self, error: &RunError, node: Option<NodeIndex>, cause: Option<u64>) {
+        self.end_active("run-failed");
+        let mut payload = json!({"error": error.to_json(), "durationMs": self.elapsed()});
+        if let Some(node) = node {
+            payload["failedNodeId"] = self.node(node).id.as_str().into();
+        }
+        self.emit(EventKind::RunFailed, None, payload, cause);
+        self.ask_host(Effect::ClearTimer { timer: TimerKey::Run });
+    }
+
+    /// Ends whatever is under way, with its timers, interrupts and children.
+    fn end_active(&mut self, reason: &str) {
+        for node in self.state.under_way(self.definition) {
+            self.let_go(node);
+            self.tell(EventKind::NodeCancelled, node, json!({"reason": reason}), None);
+        }
+    }
+
+    /// Gives up everything that a node waits for.
+    pub(super) fn let_go(&mut self, node: NodeIndex) {
+        let state = &self.state.nodes[node];
+        if state.due.is_some() || state.retry_at.is_some() {
+            let timer = self.node_timer(node);
+            self.ask_host(Effect::ClearTimer { timer });
+        }
+        if let Some(interrupt) = self.state.interrupts.get(&self.node(node).id) {
+            let (interrupt_id, timed) = (interrupt.id.clone(), interrupt.deadline.is_some());
+            self.close_interrupt(interrupt_id, timed);
+        }
+        self.cancel_children(node);
+    }
+
+    pub(super) fn close_interrupt(&mut self, interrupt_id: String, timed: bool) {
+        if timed {
+            let timer = TimerKey::Interrupt { interrupt_id: interrupt_id.clone() };
+            self.ask_host(Effect::ClearTimer { timer });
+        }
+        self.ask_host(Effect::InterruptClosed { interrupt_id });
+    }
+
+    /// Ends the children of a node that run still, where they end with it.
+    pub(super) fn cancel_children(&mut self, node: NodeIndex) {
+        let open = self.own_children(node).into_iter().map(|place| &self.state.children[place]);
+        let open = open.filter(|child| child.ended.is_none() && child.cancelled_with_parent);
+        let open: Vec<String> = open.map(|child| child.run_id.clone()).collect();
+        for run_id in open {
+            self.ask_host(Effect::CancelChild { run_id });
+        }
+    }
+
+    /// Adds a line to the log of the run.
+    pub(super) fn log(&mut self, node: NodeIndex, message: &str, fields: &Value) {
+        let payload = json!({"level": "info", "message": message, "fields": fields});
+        self.tell(EventKind::LogAppended, node, payload, None);
+    }
+}

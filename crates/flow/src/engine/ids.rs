@@ -1,0 +1,88 @@
+//! Ids that are derived, so that the same step of the same run always has the same one.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::run::Genesis;
+
+/// The longest id on the wire.
+pub const MAX_ID_BYTES: usize = 128;
+
+/// The id of an interrupt: readable where it fits, and a digest where it does not.
+pub fn interrupt_id(run_id: &str, node_id: &str, count: u32) -> String {
+    let readable = format!("{run_id}:{node_id}:{count}");
+    if readable.len() <= MAX_ID_BYTES {
+        return readable;
+    }
+    format!("int_{}", digest(&[run_id, node_id, &count.to_string()]))
+}
+
+/// The id of a child run. Starting it twice starts it once.
+pub fn child_run_id(run_id: &str, node_id: &str, iteration: u32, attempt: u32, place: usize) -> String {
+    let parts = [iteration.to_string(), attempt.to_string(), place.to_string()];
+    format!("run_{}", digest(&[run_id, node_id, &parts[0], &parts[1], &parts[2]]))
+}
+
+/// The id of a call of a tool: the same in a replay as in the run that it repeats.
+pub fn call_id(node_id: &str, iteration: u32, attempt: u32, place: usize) -> String {
+    let parts = [iteration.to_string(), attempt.to_string(), place.to_string()];
+    format!("call_{}", digest(&[node_id, &parts[0], &parts[1], &parts[2]]))
+}
+
+/// The id of an artifact of a node.
+pub fn artifact_id(run_id: &str, node_id: &str, iteration: u32) -> String {
+    format!("art_{}", digest(&[run_id, node_id, &iteration.to_string()]))
+}
+
+/// The identity under which an effect is made at most once, however often its node is tried.
+pub fn logical_invocation_id(genesis: &Genesis, node_id: &str, ordinal: u32, provider_key: &str) -> String {
+    let text = format!(
+        "openwop:activity:v2\0{}\0{}\0{node_id}\0{ordinal}\0{provider_key}",
+        genesis.tenant, genesis.run_id
+    );
+    base64url(&Sha256::digest(text.as_bytes()))
+}
+
+/// Sixteen bytes of a digest over parts that cannot run into each other.
+fn digest(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn base64url(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |place: usize| u32::from(chunk.get(place).copied().unwrap_or(0));
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..=chunk.len() {
+            let digit = group >> (18 - 6 * place) & 63;
+            text.push(char::from(ALPHABET[digit as usize]));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_as_base64url_without_padding() {
+        let cases: [(&[u8], &str); 5] =
+            [(b"", ""), (b"f", "Zg"), (b"fo", "Zm8"), (b"foo", "Zm9v"), (&[0xfb, 0xff], "-_8")];
+        for (bytes, text) in cases {
+            assert_eq!(base64url(bytes), text);
+        }
+    }
+
+    #[test]
+    fn an_id_that_would_be_too_long_is_a_digest() {
+        assert_eq!(interrupt_id("r", "gate", 0), "r:gate:0");
+        let long = interrupt_id("r", &"n".repeat(MAX_ID_BYTES), 0);
+        assert!(long.len() <= MAX_ID_BYTES && long != interrupt_id("r", &"n".repeat(MAX_ID_BYTES), 1));
+    }
+}

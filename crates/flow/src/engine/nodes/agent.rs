@@ -1,0 +1,147 @@
+//! An agent that says what it is configured to say.
+
+use serde_json::{Value, json};
+
+use super::super::ask::Question;
+use super::super::drain::Step;
+use super::super::ids;
+use super::super::turn::Turn;
+use crate::definition::NodeIndex;
+use crate::event::EventKind;
+use crate::failure::FailureCode;
+use crate::state::{Outcome, Resolution, RunError};
+
+/// How sure a decision has to be when nobody says.
+const DEFAULT_THRESHOLD: f64 = 0.7;
+
+/// How sure a decision of this run has to be.
+pub(super) fn threshold(turn: &Turn<'_>) -> f64 {
+    let own = turn.state.genesis.configurable.get("escalationThreshold").and_then(Value::as_f64);
+    own.unwrap_or(DEFAULT_THRESHOLD)
+}
+
+/// The agent of a node: that of its configuration, that it is pinned to, or the host's own.
+pub(super) fn agent_id(turn: &Turn<'_>, node: NodeIndex, role: &str) -> String {
+    let node = turn.node(node);
+    let pinned = node.agent.as_ref().and_then(|agent| agent.get("agentId"));
+    let named = node.config.get("agentId").or(pinned).and_then(Value::as_str);
+    named.map_or_else(|| format!("host:{role}:{}", node.id), str::to_owned)
+}
+
+pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+    let agent_id = agent_id(turn, node, "mock-agent");
+    reason(turn, node, &agent_id);
+    call_tools(turn, node, &agent_id);
+    let config = &turn.node(node).config;
+    if let Some(handoff) = config.get("mockHandoff") {
+        let to = handoff.get("toAgentId").cloned().unwrap_or_default();
+        let mut payload = json!({
+            "fromAgentId": agent_id, "toAgentId": to,
+            "from": {"agentId": agent_id}, "to": {"agentId": to}, "agentId": agent_id,
+        });
+        for member in ["reason", "context"] {
+            if let Some(value) = handoff.get(member) {
+                payload[member] = value.clone();
+            }
+        }
+        turn.emit(EventKind::AgentHandoff, Some(node), payload, None);
+    }
+    let synthetic = config
+        .get("mockConfidence")
+        .map(|confidence| json!({"decision": "proceed", "confidence": confidence}));
+    let Some(mock) = config.get("mockDecision").cloned().or(synthetic) else {
+        return Step::done(json!({"agentId": agent_id}));
+    };
+    let decision = mock.get("decision").cloned().unwrap_or_default();
+    let confidence = mock.get("confidence").or_else(|| config.get("mockConfidence")).cloned();
+    let mut payload = json!({"agentId": agent_id, "decision": decision});
+    if let Some(confidence) = &confidence {
+        payload["confidence"] = confidence.clone();
+    }
+    let cause = turn.emit(EventKind::AgentDecided, Some(node), payload, None);
+    let threshold = threshold(turn);
+    match confidence.as_ref().and_then(Value::as_f64) {
+        Some(observed) if observed < threshold => {
+            let data = json!({
+                "agentId": agent_id, "threshold": threshold, "observed": observed, "decision": decision,
+            });
+            let suspended = json!({
+                "reason": "low-confidence", "agentId": agent_id, "threshold": threshold, "observed": observed,
+            });
+            let question =
+                Question { suspended, cause: Some(cause), ..Question::new("low-confidence", data) };
+            turn.raise(node, question);
+            Step::Waits
+        }
+        _ => Step::done(json!({"agentId": agent_id, "decision": decision})),
+    }
+}
+
+/// An operator let the decision stand, or put another in its place.
+pub(super) fn ratified(resolution: &Resolution) -> Step {
+    if resolution.outcome == Outcome::Rejected {
+        return Step::failed(RunError::of(FailureCode::InterruptRejected, "the decision was rejected"));
+    }
+    let data = &resolution.interrupt.data;
+    let other = resolution.value.get("decision").filter(|decision| !decision.is_string());
+    let decision = other.or_else(|| data.get("decision")).cloned().unwrap_or_default();
+    Step::done(json!({"agentId": data.get("agentId"), "decision": decision, "output": resolution.value}))
+}
+
+fn reason(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
+    let verbosity = turn.state.genesis.configurable.get("reasoningVerbosity").and_then(Value::as_str);
+    let verbosity = verbosity.unwrap_or("summary").to_owned();
+    let Some(mock) = turn.node(node).config.get("mockReasoning") else { return };
+    if *mock == Value::Bool(false) || verbosity == "off" {
+        return;
+    }
+    let chunks = mock.get("streamChunks").and_then(Value::as_array);
+    let chunks: Vec<&str> = chunks.into_iter().flatten().filter_map(Value::as_str).collect();
+    for (sequence, delta) in chunks.iter().enumerate() {
+        let payload =
+            json!({"agentId": agent_id, "delta": delta, "sequence": sequence, "verbosity": verbosity});
+        turn.emit(EventKind::AgentReasoningDelta, Some(node), payload, None);
+    }
+    let summary = mock.get("summary").and_then(Value::as_str).unwrap_or("A mock agent has no reasons.");
+    // What was streamed is what was reasoned, to the letter.
+    let reasoning = if chunks.is_empty() { summary.to_owned() } else { chunks.concat() };
+    let mut payload = json!({
+        "agentId": agent_id, "reasoning": reasoning, "summary": summary, "verbosity": verbosity,
+    });
+    if let Some(count) = mock.get("tokenCount") {
+        payload["tokenCount"] = count.clone();
+    }
+    turn.emit(EventKind::AgentReasoned, Some(node), payload, None);
+}
+
+fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
+    let calls = turn.node(node).config.get("mockToolCalls").and_then(Value::as_array);
+    let (iteration, attempt) = (turn.state.nodes[node].iteration, turn.state.nodes[node].attempt);
+    for (place, call) in calls.into_iter().flatten().enumerate() {
+        let call_id = ids::call_id(&turn.node(node).id, iteration, attempt, place);
+        let tool = call.get("toolId").cloned().unwrap_or_default();
+        let arguments = call.get("arguments").cloned().unwrap_or_else(|| json!({}));
+        let called = json!({
+            "agentId": agent_id, "toolName": tool, "callId": call_id, "inputs": arguments,
+            "toolId": tool, "arguments": arguments,
+        });
+        let cause = turn.emit(EventKind::AgentToolCalled, Some(node), called, None);
+        let mut returned = json!({
+            "agentId": agent_id, "toolName": tool, "toolId": tool, "callId": call_id, "status": "ok",
+        });
+        if let Some(result) = call.get("result") {
+            returned["outcome"] = result.clone();
+            returned["result"] = result.clone();
+        }
+        if let Some(error) = call.get("error") {
+            let text = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+            let code = text("error").or_else(|| text("code")).unwrap_or("tool_failed");
+            returned["status"] = "error".into();
+            returned["error"] = json!({"code": code, "message": text("message").unwrap_or(code)});
+        }
+        if let Some(duration) = call.get("durationMs").and_then(Value::as_u64) {
+            returned["durationMs"] = duration.into();
+        }
+        turn.emit(EventKind::AgentToolReturned, Some(node), returned, Some(cause));
+    }
+}

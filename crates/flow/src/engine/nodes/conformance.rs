@@ -1,0 +1,103 @@
+//! Nodes by which a host is tested.
+
+use serde_json::{Map, Value, json};
+
+use super::super::children::no_source;
+use super::super::drain::Step;
+use super::super::turn::Turn;
+use super::super::{Activity, ActivityRequest, Effect, ids};
+use crate::definition::{NodeIndex, NodeType};
+use crate::event::EventKind;
+use crate::failure::FailureCode;
+use crate::state::RunError;
+
+const NEVER_PROVIDED: &str = "conformance.never-provided";
+const NO_SUCH_MODEL: &str = "nonexistent-capability-9b3f";
+
+/// What may be told about cost; everything else under that name is dropped.
+const COST_ATTRIBUTES: [&str; 7] = [
+    "openwop.cost.tokens.input",
+    "openwop.cost.tokens.output",
+    "openwop.cost.tokens.total",
+    "openwop.cost.usd",
+    "openwop.cost.currency",
+    "openwop.cost.estimated",
+    "openwop.cost.provider",
+];
+
+/// A capability that no host has.
+pub(super) fn requires_missing() -> RunError {
+    let message = format!("the host does not provide `{NEVER_PROVIDED}`");
+    RunError::of(FailureCode::CapabilityNotProvided, message).with(json!({"capability": NEVER_PROVIDED}))
+}
+
+/// A model that no host has.
+pub(super) fn insufficient_model(turn: &mut Turn<'_>, node: NodeIndex) -> RunError {
+    let payload = json!({"provider": "none", "model": "none", "missingCapabilities": [NO_SUCH_MODEL]});
+    turn.tell(EventKind::ModelCapabilityInsufficient, node, payload, None);
+    let message = format!("no model of the host can do `{NO_SUCH_MODEL}`");
+    RunError::of(FailureCode::CapabilityNotProvided, message)
+        .with(json!({"missingCapabilities": [NO_SUCH_MODEL]}))
+}
+
+/// Asks the host for an effect. A loop makes another effect of it; another attempt does not.
+pub(super) fn effect(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+    if turn.has_no_source() {
+        return Step::failed(no_source());
+    }
+    let subject = turn.node(node);
+    let text = |name: &str| subject.config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (request, provider) = match subject.kind {
+        NodeType::SecretEcho => {
+            (ActivityRequest::SecretFingerprint { secret_id: text("secretId") }, "secrets")
+        }
+        _ => (ActivityRequest::Count { name: subject.id.clone() }, "count"),
+    };
+    let ordinal = turn.state.nodes[node].iteration;
+    let logical_invocation_id =
+        ids::logical_invocation_id(&turn.state.genesis, &subject.id, ordinal, provider);
+    turn.ask_host(Effect::Activity(Activity {
+        node_id: subject.id.clone(),
+        ordinal,
+        logical_invocation_id,
+        request,
+    }));
+    Step::Waits
+}
+
+pub(super) fn performed(turn: &mut Turn<'_>, node: NodeIndex, value: Value) -> Step {
+    let id = &turn.node(node).id;
+    match (turn.node(node).kind, value) {
+        (NodeType::SecretEcho, value) => {
+            turn.set_variable(node, id, &value, None);
+            Step::done(json!({"output": value}))
+        }
+        (_, Value::Object(outputs)) => Step::Done(outputs),
+        (_, value) => Step::done(json!({"output": value})),
+    }
+}
+
+pub(super) fn cost(turn: &Turn<'_>, node: NodeIndex) -> Step {
+    let attributes = turn.node(node).config.get("attrs").and_then(Value::as_object);
+    let allowed = attributes.into_iter().flatten().filter(|(name, value)| {
+        COST_ATTRIBUTES.contains(&name.as_str()) && !value.is_object() && !value.is_array()
+    });
+    Step::Done(allowed.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>())
+}
+
+pub(super) fn artifact(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+    let config = &turn.node(node).config;
+    let (run_id, iteration) = (turn.state.genesis.run_id.clone(), turn.state.nodes[node].iteration);
+    let id = turn
+        .recorded_text("artifactId")
+        .unwrap_or_else(|| ids::artifact_id(&run_id, &turn.node(node).id, iteration));
+    let kind = config.get("artifactType").and_then(Value::as_str).filter(|kind| !kind.is_empty());
+    let kind = kind.unwrap_or("document");
+    turn.tell(EventKind::ArtifactCreated, node, json!({"artifactId": id, "artifactType": kind}), None);
+    let document = json!({
+        "artifactId": id, "artifactType": kind, "runId": run_id, "nodeId": turn.node(node).id,
+        "data": config.get("data"),
+    });
+    turn.ask_host(Effect::StoreArtifact { artifact_id: id.clone(), document });
+    Step::done(json!({"artifactId": id}))
+}

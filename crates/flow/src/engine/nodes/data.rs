@@ -1,0 +1,183 @@
+//! Nodes that work on values: variables, channels, conditions.
+
+use serde_json::{Map, Value, json};
+
+use super::super::drain::Step;
+use super::super::turn::Turn;
+use crate::channel::{self, ChannelState};
+use crate::definition::NodeIndex;
+use crate::definition::channel::Reducer;
+use crate::definition::expression::{Expression, Scope, is_true};
+use crate::event::{EventKind, wire};
+use crate::failure::FailureCode;
+use crate::state::{NodeStatus, RunError};
+
+/// Gives what it is given, as outputs and as variables.
+pub(super) fn identity(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
+    if turn.node(node).config.get("emitDuplicateMessageId") == Some(&Value::Bool(true)) {
+        for (id, text) in [("message-1", "first"), ("message-2", "second"), ("message-1", "first again")] {
+            let message = json!({"messageId": id, "content": text});
+            if let Err(error) = write(turn, node, "messages", &message, &Reducer::Message) {
+                return Step::failed(error);
+            }
+        }
+    }
+    for (name, value) in &inputs {
+        if turn.definition.channels.contains_key(name) {
+            return Step::failed(is_channel(name));
+        }
+        if turn.state.variables.get(name) != Some(value) {
+            turn.set_variable(node, name, value, None);
+        }
+    }
+    Step::Done(inputs)
+}
+
+/// Evaluates a condition: the configured expression, or else the input `condition`, `value` or `input`.
+pub(super) fn conditional(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
+    let result = match turn.node(node).config.get("expression").and_then(Value::as_str) {
+        Some(text) => match Expression::parse(text) {
+            Ok(expression) => {
+                // A name is an input of the node where it has one, and else a variable.
+                let scope = Scope {
+                    source: Some((NodeStatus::Running.as_str(), inputs)),
+                    variables: &turn.state.variables,
+                    inputs: &turn.state.genesis.inputs,
+                };
+                is_true(&expression.evaluate(&scope))
+            }
+            Err(error) => return Step::failed(RunError::of(FailureCode::ValidationError, error.to_string())),
+        },
+        None => {
+            ["condition", "value", "input"].iter().find_map(|name| inputs.get(*name)).is_some_and(is_true)
+        }
+    };
+    Step::done(json!({"result": result, "branch": if result { "true" } else { "false" }, "output": result}))
+}
+
+/// Counts rounds: how often it was entered, the item of this round, and whether it was the last.
+pub(super) fn count(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
+    let config = &turn.node(node).config;
+    let index = u64::from(turn.state.nodes[node].iteration);
+    let items = inputs.get("items").or_else(|| config.get("items")).and_then(Value::as_array);
+    let length = items.map(|items| u64::try_from(items.len()).unwrap_or(u64::MAX));
+    let number = |name: &str| config.get(name).and_then(Value::as_u64);
+    let most = [length, number("maxIterations"), number("count")].into_iter().flatten().min();
+    let done = most.is_some_and(|most| index >= most);
+    let mut outputs = json!({"index": index, "done": done});
+    let item = items.and_then(|items| items.get(usize::try_from(index).ok()?));
+    if let (Some(item), false) = (item, done) {
+        outputs["item"] = item.clone();
+        outputs["output"] = item.clone();
+    }
+    Step::done(outputs)
+}
+
+/// Joins branches: its inputs, and what each branch gave, by node.
+pub(super) fn merge(turn: &Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
+    let incoming = turn.definition.graph.incoming[node].iter();
+    let sources = incoming.map(|edge| turn.definition.edges[*edge].source);
+    let completed = sources.filter(|source| turn.state.nodes[*source].status == NodeStatus::Completed);
+    let branches: Map<String, Value> = completed
+        .map(|source| (turn.node(source).id.clone(), Value::Object(turn.state.nodes[source].outputs.clone())))
+        .collect();
+    let mut outputs = inputs;
+    outputs.insert("branches".into(), Value::Object(branches));
+    Step::Done(outputs)
+}
+
+fn name_of(turn: &Turn<'_>, node: NodeIndex) -> String {
+    let config = &turn.node(node).config;
+    let name = config.get("name").or_else(|| config.get("variableName")).and_then(Value::as_str);
+    name.unwrap_or_default().to_owned()
+}
+
+pub(super) fn set_variable(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
+    let name = name_of(turn, node);
+    if turn.definition.channels.contains_key(&name) {
+        return Step::failed(is_channel(&name));
+    }
+    let given = inputs.get("value").or_else(|| turn.node(node).config.get("value"));
+    let Some(value) = given.or_else(|| inputs.get("input")).cloned() else {
+        let message = format!("variable `{name}`: give a value by the input or the configuration `value`");
+        return Step::failed(RunError::of(FailureCode::InputMissing, message));
+    };
+    turn.set_variable(node, &name, &value, None);
+    Step::done(json!({"name": name, "value": value, "output": value}))
+}
+
+/// Reads a variable or a channel. One without a value gives no value.
+pub(super) fn get_variable(turn: &Turn<'_>, node: NodeIndex) -> Step {
+    let name = name_of(turn, node);
+    let value = match turn.definition.channels.get(&name) {
+        Some(channel) => {
+            if let Err(error) = channel::check_read(&name, channel, turn.node(node)) {
+                return Step::failed(error);
+            }
+            turn.state.channels.get(&name).map(|state| {
+                let mut state = state.clone();
+                state.expire(channel.ttl_ms, turn.now);
+                state.value
+            })
+        }
+        None => turn.state.variables.get(&name).cloned(),
+    };
+    let mut outputs = json!({"name": name});
+    if let Some(value) = value {
+        outputs["value"] = value.clone();
+        outputs["output"] = value;
+    }
+    Step::done(outputs)
+}
+
+pub(super) fn channel_write(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
+    let config = &turn.node(node).config;
+    let name = config.get("channelName").and_then(Value::as_str).unwrap_or_default();
+    let reducer = config.get("reducer").and_then(Value::as_str).and_then(Reducer::parse);
+    let value = inputs.get("value").or_else(|| config.get("value")).cloned().unwrap_or_default();
+    if let Err(error) = write(turn, node, name, &value, &reducer.unwrap_or(Reducer::Append)) {
+        return Step::failed(error);
+    }
+    let size = turn.state.channels.get(name).map_or(0, ChannelState::size);
+    Step::done(json!({"channelName": name, "size": size}))
+}
+
+/// Writes to a channel where the workflow declares it, and lets it be where it does not.
+pub(super) fn write_if_declared(turn: &mut Turn<'_>, node: NodeIndex, name: &str, value: &Value) {
+    if let Some(reducer) = turn.definition.channels.get(name).map(|channel| channel.reducer.clone()) {
+        // A channel that the author closed to this node stays closed; the conversation goes on without it.
+        let _ = write(turn, node, name, value, &reducer);
+    }
+}
+
+/// Writes to a channel. The reducer of a declared channel is the declared one.
+fn write(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    name: &str,
+    value: &Value,
+    reducer: &Reducer,
+) -> Result<(), RunError> {
+    let declared = turn.definition.channels.get(name);
+    let reducer = declared.map_or(reducer, |channel| &channel.reducer);
+    if let Some(channel) = declared {
+        let current = turn.state.channels.get(name);
+        channel::check_write(name, channel, turn.node(node), value, current, turn.now)?;
+    }
+    let mut payload = json!({
+        "channel": name,
+        "value": value,
+        "reducer": reducer.as_str(),
+        "writtenAt": wire::timestamp(turn.now),
+    });
+    if let Some(channel) = declared {
+        payload["schemaVersion"] = channel.schema_version.into();
+    }
+    turn.tell(EventKind::ChannelWritten, node, payload, None);
+    Ok(())
+}
+
+fn is_channel(name: &str) -> RunError {
+    let message = format!("`{name}` is a channel: write to it with `core.channelWrite`");
+    RunError::of(FailureCode::ValidationError, message)
+}

@@ -1,0 +1,239 @@
+//! A node that runs the workers that the supervisor decided on, one after the other.
+
+use serde_json::{Map, Value, json};
+
+use super::super::ask::Question;
+use super::super::children::child_failed;
+use super::super::drain::Step;
+use super::super::mapping;
+use super::super::turn::Turn;
+use super::{conversation, fan_out};
+use crate::definition::NodeIndex;
+use crate::event::EventKind;
+use crate::failure::FailureCode;
+use crate::run::RunStatus;
+use crate::state::{Resolution, RunError};
+
+/// How sure a decision has to be before workers act on it.
+const CONFIDENCE_FLOOR: f64 = 0.5;
+/// The question that an unsure decision becomes.
+const PROCEED: &str = "proceed";
+
+pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+    let Some((decision, sequence)) = turn.state.last_decision.clone() else {
+        let message =
+            "no supervisor has decided anything; put `core.orchestrator.supervisor` before the dispatch";
+        return Step::failed(RunError::of(FailureCode::NoPendingDecision, message));
+    };
+    match decision.get("kind").and_then(Value::as_str) {
+        Some("next-worker") => match decision.get("confidence").and_then(Value::as_f64) {
+            Some(confidence) if confidence < CONFIDENCE_FLOOR => {
+                escalate(turn, node, &decision, confidence, sequence)
+            }
+            _ => begin(turn, node, &decision, sequence),
+        },
+        Some("ask-user") => ask(turn, node, &decision, sequence),
+        _ => {
+            let mut outputs = json!({"kind": "terminate"});
+            if let Some(reason) = decision.get("reason") {
+                outputs["reason"] = reason.clone();
+            }
+            Step::done(outputs)
+        }
+    }
+}
+
+/// Goes on with the answer of a person: about an unsure decision, or to a question.
+pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
+    let Some((decision, sequence)) = turn.state.last_decision.clone() else {
+        return Step::failed(RunError::of(FailureCode::NoPendingDecision, "the decision is gone"));
+    };
+    if decision.get("kind").and_then(Value::as_str) == Some("next-worker") {
+        let answer = resolution.value.get("answers").and_then(|answers| answers.get(PROCEED));
+        if answer.is_some_and(is_yes) {
+            return begin(turn, node, &decision, sequence);
+        }
+        return Step::done(json!({"kind": "declined", "answer": answer}));
+    }
+    let answer = resolution.value.get("answers").unwrap_or(&resolution.value);
+    Step::done(json!({"kind": "ask-user", "answer": answer}))
+}
+
+fn is_yes(answer: &Value) -> bool {
+    match answer {
+        Value::Bool(answer) => *answer,
+        Value::String(text) => {
+            matches!(text.to_lowercase().as_str(), "yes" | "y" | "true" | "proceed" | "accept" | "ok")
+        }
+        _ => false,
+    }
+}
+
+/// A decision that is too unsure is put before a person, and nothing is started.
+fn escalate(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, confidence: f64, sequence: u64) -> Step {
+    let workers = workers(decision);
+    let payload = json!({
+        "confidence": confidence,
+        "floor": CONFIDENCE_FLOOR,
+        "escalationKind": "clarify",
+        "workerId": workers.first(),
+        "parentRunId": turn.state.genesis.run_id,
+        "originalDecision": decision,
+    });
+    let cause = turn.emit(EventKind::ConfidenceEscalated, Some(node), payload, Some(sequence));
+    let question = format!("The supervisor is {confidence} sure that {} is next. Go on?", workers.join(", "));
+    let data = json!({"questions": [{"id": PROCEED, "question": question}]});
+    clarify(turn, node, data, cause)
+}
+
+fn ask(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) -> Step {
+    let prompt = decision.get("prompt").and_then(Value::as_str).unwrap_or("What is next?").to_owned();
+    if turn.node(node).config.get("askUserRouting").and_then(Value::as_str) == Some("clarification") {
+        let data = json!({"questions": [{"id": "answer", "question": prompt}]});
+        return clarify(turn, node, data, sequence);
+    }
+    if let Some(step) = question_limit(turn, node) {
+        return step;
+    }
+    conversation::open(turn, node, &prompt, None, Some(sequence));
+    Step::Waits
+}
+
+fn clarify(turn: &mut Turn<'_>, node: NodeIndex, data: Value, cause: u64) -> Step {
+    if let Some(step) = question_limit(turn, node) {
+        return step;
+    }
+    turn.raise(node, Question { cause: Some(cause), ..Question::new("clarification", data) });
+    Step::Waits
+}
+
+fn question_limit(turn: &mut Turn<'_>, node: NodeIndex) -> Option<Step> {
+    let limit = turn.limits.clarification_rounds;
+    if turn.state.questions < limit {
+        return None;
+    }
+    let cause = turn.breach("clarification", limit.into(), u64::from(limit) + 1, Some(node));
+    let error = RunError::of(FailureCode::ClarificationLimitExceeded, format!("a run may ask {limit} times"));
+    turn.fail_run(&error, Some(node), Some(cause));
+    Some(Step::Waits)
+}
+
+pub(super) fn workers(decision: &Value) -> Vec<String> {
+    let list = decision.get("nextWorkerIds").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(|id| Some(id.as_str()?.to_owned())).collect()
+}
+
+fn begin(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) -> Step {
+    let workers = workers(decision);
+    let policy = turn.node(node).config.get("fanOutPolicy").and_then(Value::as_str);
+    if policy == Some("reject") && workers.len() > 1 {
+        let message =
+            "the dispatch takes one worker at a time; set `fanOutPolicy` to `sequential` or `parallel`";
+        return Step::failed(RunError::of(FailureCode::FanOutUnsupported, message));
+    }
+    for worker in &workers {
+        if let Some(error) = turn.refuse_child(worker) {
+            let began = chain(turn, node, "dispatch.began", worker, json!({}), Some(sequence));
+            chain(turn, node, "dispatch.failed", worker, json!({"error": error.to_json()}), Some(began));
+            return Step::failed(error);
+        }
+    }
+    if policy == Some("parallel") && workers.len() > 1 {
+        fan_out::begin(turn, node, workers.len(), sequence);
+    }
+    advance(turn, node)
+}
+
+/// Starts the next worker, waits, or ends with the last.
+pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+    let Some((decision, sequence)) = turn.state.last_decision.clone() else { return Step::Waits };
+    let workers = workers(&decision);
+    if turn.state.nodes[node].fan_out.is_some() {
+        return fan_out::advance(turn, node, &workers, sequence);
+    }
+    let own = turn.own_children(node);
+    if let Some(last) = own.last() {
+        let child = &turn.state.children[*last];
+        if child.ended.is_none() {
+            return Step::Waits;
+        }
+        if child.status != RunStatus::Completed {
+            return Step::failed_once(child_failed(child, child.error.as_ref()));
+        }
+    }
+    match (workers.get(own.len()), own.last()) {
+        (Some(worker), _) => {
+            start(turn, node, worker, sequence);
+            Step::Waits
+        }
+        (None, Some(last)) => {
+            let child = &turn.state.children[*last];
+            Step::done(json!({
+                "kind": "next-worker", "childRunId": child.run_id, "childStatus": child.status.as_str(),
+            }))
+        }
+        (None, None) => Step::done(json!({"kind": "next-worker"})),
+    }
+}
+
+/// Starts one worker. Gives whether it could be.
+pub(super) fn start(turn: &mut Turn<'_>, node: NodeIndex, worker: &str, sequence: u64) -> bool {
+    let cap = turn.node(node).config.get("iterationCap").and_then(Value::as_u64);
+    if let Some(limit) = cap {
+        let observed = turn.state.workers.saturating_add(1);
+        if observed > limit {
+            let cause = turn.breach("dispatch-iterations", limit, observed, Some(node));
+            let message = format!("the dispatch may start {limit} workers");
+            let error = RunError::of(FailureCode::DispatchLimitExceeded, message);
+            turn.fail_run(&error, Some(node), Some(cause));
+            return false;
+        }
+    }
+    let began = chain(turn, node, "dispatch.began", worker, json!({}), Some(sequence));
+    let place = turn.start_child(node, worker, Some(sequence));
+    let run_id = turn.state.children[place].run_id.clone();
+    chain(turn, node, "dispatch.succeeded", worker, json!({"childRunId": run_id}), Some(began));
+    true
+}
+
+/// Records how a worker ended, and takes over what it gives.
+pub(in crate::engine) fn child_ended(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    place: usize,
+    variables: &Map<String, Value>,
+    error: Option<RunError>,
+) {
+    let child = &turn.state.children[place];
+    let (worker, run_id, cause) = (child.workflow_id.clone(), child.run_id.clone(), child.chain);
+    let phase = match child.status {
+        RunStatus::Completed => "child.completed",
+        RunStatus::Cancelled => "child.cancelled",
+        _ => "child.failed",
+    };
+    let mut payload = json!({"childRunId": run_id});
+    if let Some(error) = error {
+        payload["error"] = error.to_json();
+    }
+    let cause = chain(turn, node, phase, &worker, payload, Some(cause));
+    let names = turn.harvest(node, place, variables);
+    if phase == "child.completed" && !mapping::outputs(turn.node(node), &worker).is_empty() {
+        let payload = json!({"childRunId": run_id, "harvestedKeys": names});
+        chain(turn, node, "output.harvested", &worker, payload, Some(cause));
+    }
+}
+
+/// Records a step of the handoff to a worker.
+pub(super) fn chain(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    phase: &str,
+    worker: &str,
+    mut payload: Value,
+    cause: Option<u64>,
+) -> u64 {
+    payload["phase"] = phase.into();
+    payload["workerId"] = worker.into();
+    payload["parentRunId"] = turn.state.genesis.run_id.as_str().into();
+    turn.emit(EventKind::WorkflowChainEvent, Some(node), payload, cause)
+}

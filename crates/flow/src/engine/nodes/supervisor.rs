@@ -1,0 +1,92 @@
+//! The supervisor: which workers are next.
+
+use serde_json::{Value, json};
+
+use super::super::ask::Question;
+use super::super::drain::Step;
+use super::super::turn::Turn;
+use super::agent::threshold;
+use crate::definition::NodeIndex;
+use crate::event::EventKind;
+use crate::failure::FailureCode;
+use crate::state::{Outcome, Resolution, RunError};
+
+pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+    let confidence = turn.node(node).config.get("mockConfidence").and_then(Value::as_f64);
+    let (threshold, decision) = (threshold(turn), next(turn, node));
+    match confidence {
+        Some(observed) if observed.is_finite() && observed < threshold => {
+            let held = turn.node(node).config.get("mockPendingDecision").cloned().unwrap_or(decision);
+            let agent_id = agent_id(turn, node);
+            let data = json!({
+                "agentId": agent_id, "threshold": threshold, "observed": observed, "decision": held,
+            });
+            let suspended = json!({
+                "reason": "low-confidence", "agentId": agent_id, "threshold": threshold, "observed": observed,
+            });
+            turn.raise(node, Question { suspended, ..Question::new("low-confidence", data) });
+            Step::Waits
+        }
+        _ => decide(turn, node, &decision),
+    }
+}
+
+/// An operator let the decision stand, or put another in its place.
+pub(super) fn ratified(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
+    if resolution.outcome == Outcome::Rejected {
+        return Step::failed(RunError::of(FailureCode::InterruptRejected, "the decision was rejected"));
+    }
+    let other = resolution.value.get("decision").filter(|decision| is_decision(decision)).cloned();
+    let held = resolution.interrupt.data.get("decision").cloned();
+    decide(turn, node, &other.or(held).unwrap_or_else(|| json!({"kind": "terminate"})))
+}
+
+fn is_decision(value: &Value) -> bool {
+    match value.get("kind").and_then(Value::as_str) {
+        Some("next-worker") => {
+            let workers = value.get("nextWorkerIds").and_then(Value::as_array);
+            workers.is_some_and(|workers| !workers.is_empty() && workers.iter().all(Value::is_string))
+        }
+        Some("ask-user") => value.get("prompt").is_some_and(Value::is_string),
+        Some("terminate") => true,
+        _ => false,
+    }
+}
+
+/// The decision of this tick: that of the plan, and the end once the plan is through.
+fn next(turn: &Turn<'_>, node: NodeIndex) -> Value {
+    let config = &turn.node(node).config;
+    let plan =
+        config.get("mockDispatchPlan").or_else(|| config.get("mockDecisions")).and_then(Value::as_array);
+    let tick = usize::try_from(turn.state.decisions).unwrap_or(usize::MAX);
+    match plan {
+        Some(plan) => plan.get(tick).cloned(),
+        None if tick == 0 => Some(json!({"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]})),
+        None => None,
+    }
+    .unwrap_or_else(|| json!({"kind": "terminate", "reason": "goal-reached"}))
+}
+
+fn decide(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value) -> Step {
+    let (limit, iteration) = (turn.max_decisions(), turn.state.decisions.saturating_add(1));
+    if iteration > limit {
+        let cause = turn.breach("loop-iterations", limit, iteration, Some(node));
+        let error =
+            RunError::of(FailureCode::LoopLimitExceeded, format!("the supervisor may decide {limit} times"));
+        turn.fail_run(&error, Some(node), Some(cause));
+        return Step::Waits;
+    }
+    let agent_id = agent_id(turn, node);
+    let mut decided = json!({"agentId": agent_id, "decision": decision});
+    if let Some(confidence) = decision.get("confidence") {
+        decided["confidence"] = confidence.clone();
+    }
+    let cause = turn.emit(EventKind::AgentDecided, Some(node), decided, None);
+    let payload = json!({"agentId": agent_id, "decision": decision, "iteration": iteration});
+    turn.emit(EventKind::OrchestratorDecided, Some(node), payload, Some(cause));
+    Step::done(json!({"decision": decision}))
+}
+
+fn agent_id(turn: &Turn<'_>, node: NodeIndex) -> String {
+    super::agent::agent_id(turn, node, "supervisor")
+}

@@ -1,0 +1,63 @@
+//! What a node is given.
+
+use serde_json::{Map, Value};
+
+use super::bounds;
+use crate::definition::expression::Scope;
+use crate::definition::{Definition, NodeIndex, PortValue};
+use crate::failure::FailureCode;
+use crate::state::{NodeStatus, RunError, RunState};
+
+/// The inputs of a node, by port: those that it names, and those that edges bring along.
+pub(super) fn inputs(
+    definition: &Definition,
+    state: &RunState,
+    node: NodeIndex,
+) -> Result<Map<String, Value>, RunError> {
+    let mut inputs = Map::new();
+    for edge in &definition.graph.incoming[node] {
+        let edge = &definition.edges[*edge];
+        let source = &state.nodes[edge.source];
+        if source.status == NodeStatus::Completed
+            && let Some(value) = source.outputs.get(&edge.source_output)
+        {
+            inputs.insert(edge.target_input.clone(), value.clone());
+        }
+    }
+    for (port, value) in &definition.nodes[node].inputs {
+        if let Some(value) = port_value(definition, state, port, value)? {
+            inputs.insert(port.clone(), value);
+        }
+    }
+    bounds::check("what the node is given", &inputs)?;
+    Ok(inputs)
+}
+
+fn port_value(
+    definition: &Definition,
+    state: &RunState,
+    port: &str,
+    value: &PortValue,
+) -> Result<Option<Value>, RunError> {
+    let absent = |what: String| RunError::of(FailureCode::InputMissing, format!("input `{port}`: {what}"));
+    match value {
+        PortValue::Static(value) => Ok(Some(value.clone())),
+        PortValue::Expression(expression) => {
+            let scope = Scope { source: None, variables: &state.variables, inputs: &state.genesis.inputs };
+            Ok(Some(expression.evaluate(&scope)))
+        }
+        PortValue::Connection { node, output_key, optional } => {
+            match state.nodes[*node].outputs.get(output_key) {
+                None if !optional => {
+                    let source = &definition.nodes[*node].id;
+                    Err(absent(format!("node `{source}` gave no `{output_key}`")))
+                }
+                value => Ok(value.cloned()),
+            }
+        }
+        PortValue::Variable { name, optional } => match state.variables.get(name) {
+            None if !optional => Err(absent(format!("variable `{name}` has no value"))),
+            value => Ok(value.cloned()),
+        },
+    }
+}

@@ -1,0 +1,160 @@
+//! Going on with what is under way: after a restart, after a pause, and from the place of a fork.
+
+use serde_json::json;
+
+use super::turn::Turn;
+use super::{Effect, TimerKey, bounds, nodes, ports};
+use crate::definition::{NodeIndex, NodeType};
+use crate::event::EventKind;
+use crate::run::RunStatus;
+use crate::state::{Answer, NodeStatus, RunError};
+
+impl Turn<'_> {
+    /// The host took the run over after a stop.
+    pub(super) fn recover(&mut self) {
+        if self.state.started_at.is_none() {
+            self.create();
+            return;
+        }
+        if self.is_halted() {
+            return;
+        }
+        // A run that only waits for people was not interrupted by the stop, and says nothing about it.
+        if self.state.status == RunStatus::Running {
+            self.emit(EventKind::RunResumed, None, json!({"reason": "restart", "cause": "restart"}), None);
+        }
+        self.go_on();
+    }
+
+    /// The run was forked off another one. A pause of that one is none of the fork.
+    pub(super) fn fork(&mut self) {
+        if self.state.paused.is_some() {
+            self.emit(EventKind::RunResumed, None, json!({"reason": "fork"}), None);
+        }
+        self.go_on();
+    }
+
+    /// Begins again what is under way, and goes on.
+    pub(super) fn go_on(&mut self) {
+        if self.state.started_at.is_none() {
+            self.create();
+            return;
+        }
+        if self.is_halted() {
+            return;
+        }
+        self.set_deadline();
+        if self.end_with_failure() {
+            return;
+        }
+        for node in self.state.under_way(self.definition) {
+            if !self.is_halted() {
+                self.begin_again(node);
+            }
+        }
+        self.drain();
+    }
+
+    fn begin_again(&mut self, node: NodeIndex) {
+        let state = &self.state.nodes[node];
+        if matches!(state.answer, Answer::Given(_)) {
+            self.proceed(node);
+            return;
+        }
+        if let Some(retry_at) = state.retry_at {
+            if retry_at <= self.now {
+                self.attempt(node, state.attempt, state.last_sequence);
+            } else {
+                self.set_node_timer(node);
+            }
+            return;
+        }
+        if state.status == NodeStatus::Suspended
+            && let Some(interrupt) = self.state.interrupts.get(&self.node(node).id)
+        {
+            if let Some(at) = interrupt.deadline {
+                let timer = TimerKey::Interrupt { interrupt_id: interrupt.id.clone() };
+                self.ask_host(Effect::SetTimer { timer, at });
+            }
+            return;
+        }
+        match self.node(node).kind {
+            NodeType::Delay if state.due.is_some_and(|due| due > self.now) => self.set_node_timer(node),
+            NodeType::SubWorkflow | NodeType::Dispatch if !self.own_children(node).is_empty() => {
+                self.start_again(node);
+            }
+            // The log was cut in the middle of the work, or the work is an effect that is asked for again.
+            _ => {
+                let inputs = ports::inputs(self.definition, self.state, node);
+                self.execute(node, inputs);
+            }
+        }
+    }
+
+    /// A timer is due. One that came early is set again; one that is not needed any more is let pass.
+    pub(super) fn timer_due(&mut self, timer: &TimerKey) {
+        match timer {
+            TimerKey::Run => self.run_deadline(),
+            TimerKey::Node { node_id, iteration, attempt } => {
+                let Some(node) = self.state.place(node_id) else { return };
+                let state = &self.state.nodes[node];
+                let current = state.status == NodeStatus::Running
+                    && state.iteration == *iteration
+                    && state.attempt == *attempt;
+                if current {
+                    self.node_due(node);
+                }
+            }
+            TimerKey::Interrupt { interrupt_id } => {
+                let open = self.state.interrupts.values().find(|interrupt| interrupt.id == *interrupt_id);
+                if let Some(node) = open.and_then(|interrupt| self.state.place(&interrupt.node_id)) {
+                    self.interrupt_due(node);
+                }
+            }
+        }
+    }
+
+    fn node_due(&mut self, node: NodeIndex) {
+        let state = &self.state.nodes[node];
+        let Some(at) = state.retry_at.or(state.due) else { return };
+        let retries = state.retry_at.is_some();
+        if (retries && self.is_halted()) || !self.may_end(node) {
+            return;
+        }
+        if at > self.now {
+            self.set_node_timer(node);
+            return;
+        }
+        if retries {
+            self.attempt(node, state.attempt, state.last_sequence);
+        } else {
+            self.settle(node, nodes::delay_over(self, node), None);
+        }
+        self.drain();
+    }
+
+    /// An effect was made, or failed.
+    pub(super) fn activity_done(
+        &mut self,
+        node_id: &str,
+        ordinal: u32,
+        outcome: Result<serde_json::Value, RunError>,
+    ) {
+        let Some(node) = self.state.place(node_id) else { return };
+        let state = &self.state.nodes[node];
+        let awaited = state.status == NodeStatus::Running
+            && state.retry_at.is_none()
+            && state.iteration == ordinal
+            && nodes::has_effect(self.node(node).kind);
+        if awaited && self.may_end(node) {
+            let outcome = outcome.and_then(|value| {
+                let members = serde_json::Map::from_iter([("output".to_owned(), value)]);
+                bounds::check("what the effect gave", &members)?;
+                Ok(members.into_iter().next().map(|(_, value)| value).unwrap_or_default())
+            });
+            let step = nodes::performed(self, node, outcome);
+            self.settle(node, step, None);
+            self.drain();
+        }
+    }
+}

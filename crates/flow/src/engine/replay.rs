@@ -1,0 +1,200 @@
+//! Repeating a run from what was recorded of it.
+//!
+//! A replay makes the same decisions under the same inputs. The inputs are read from the log: each append begins with an
+//! event that tells what came from outside, such as the end of a delay or the answer of a person. So pure nodes are worked
+//! out again, and everything else is what it was, at the time at which it was, without any effect. Where the run then does
+//! something else than what was recorded, `replay.diverged` says so.
+
+mod inputs;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use self::inputs::{Step, next_step};
+use super::turn::Turn;
+use super::{Children, Decision, Limits};
+use crate::definition::Definition;
+use crate::event::{Event, EventKind, Millis, event_id};
+use crate::run::SharedGenesis;
+use crate::state::RunState;
+
+/// The run that is repeated.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Its id.
+    pub run_id: &'a str,
+    /// All its events, from the first.
+    pub events: &'a [Event],
+}
+
+impl Source<'_> {
+    /// The events before a place, as the fork has them: they name the fork's own events as their causes.
+    pub fn copied(&self, run_id: &str, before: u64) -> Vec<Event> {
+        let prefix = event_id(self.run_id, 0);
+        let prefix = prefix.strip_suffix('0').unwrap_or(&prefix);
+        let own = event_id(run_id, 0);
+        let own = own.strip_suffix('0').unwrap_or(&own);
+        let events = self.events.iter().take_while(|event| event.sequence < before);
+        events
+            .map(|event| Event {
+                causation_id: event.causation_id.as_ref().map(|cause| match cause.strip_prefix(prefix) {
+                    Some(sequence) => format!("{own}{sequence}"),
+                    None => cause.clone(),
+                }),
+                ..event.clone()
+            })
+            .collect()
+    }
+}
+
+/// What was recorded, while it is repeated.
+pub(super) struct Recorded<'a> {
+    source: Source<'a>,
+    /// The workflows that children were started of.
+    workflows: &'a BTreeSet<&'a str>,
+    diverged: bool,
+}
+
+impl<'a> Recorded<'a> {
+    /// Whether a child of that workflow was started.
+    pub(super) fn started(&self, workflow_id: &str) -> bool {
+        self.workflows.contains(workflow_id)
+    }
+
+    /// Whether nothing more is recorded.
+    pub(super) fn is_over(&self, sequence: u64) -> bool {
+        self.diverged || self.at(sequence).is_none()
+    }
+
+    /// A text of a recorded event.
+    pub(super) fn text(&self, sequence: u64, name: &str) -> Option<String> {
+        let event = self.at(sequence).filter(|_| !self.diverged)?;
+        event.payload.get(name)?.as_str().map(str::to_owned)
+    }
+
+    fn at(&self, sequence: u64) -> Option<&'a Event> {
+        self.source.events.get(usize::try_from(sequence).ok()?)
+    }
+
+    /// Compares what is about to be added with what was recorded in its place; tells the first difference.
+    pub(super) fn compare(
+        &mut self,
+        sequence: u64,
+        kind: &EventKind,
+        node_id: Option<&str>,
+    ) -> Option<Value> {
+        let ended = self.source.events.last().is_some_and(|event| event.kind.is_terminal());
+        let difference = match self.at(sequence) {
+            _ if self.diverged => None,
+            Some(event) if event.kind != *kind || event.node_id.as_deref() != node_id => {
+                Some("type-mismatch")
+            }
+            None if ended => Some("extra"),
+            _ => None,
+        }?;
+        self.diverged = true;
+        Some(diverged(&self.source, sequence, difference, kind.as_str()))
+    }
+}
+
+fn diverged(source: &Source<'_>, sequence: u64, difference: &str, point: &str) -> Value {
+    json!({
+        "sourceRunId": source.run_id,
+        "atSequence": sequence,
+        "originalEventId": event_id(source.run_id, sequence),
+        "divergenceKind": difference,
+        "divergencePoint": point,
+    })
+}
+
+/// Repeats a run. `from` is the first event that is not copied: the decision holds the events from there on.
+///
+/// A run that has ended is repeated to its end, with no effect. One that has not is repeated as far as it came; then it
+/// waits for people and time of its own, and a node that needs an effect or a child fails.
+pub fn replay(
+    definition: &Definition,
+    genesis: SharedGenesis,
+    source: Source<'_>,
+    from: u64,
+    now: Millis,
+    limits: &Limits,
+    children: &dyn Children,
+) -> (RunState, Decision) {
+    let mut state = RunState::new(definition, genesis);
+    let mut decision = Decision::default();
+    let started = source.events.iter().filter(|event| event.kind == EventKind::NodeDispatched);
+    let workflows = started.filter_map(|event| event.payload.get("childWorkflowId")?.as_str()).collect();
+    let mut has_diverged = false;
+    while !state.status.is_terminal() && !has_diverged {
+        let sequence = state.next_sequence;
+        let Some(event) = usize::try_from(sequence).ok().and_then(|place| source.events.get(place)) else {
+            break;
+        };
+        let step = next_step(definition, &state, source.events);
+        let mut turn = Turn::new(definition, &mut state, event.timestamp, limits, children);
+        turn.recorded = Some(Recorded { source, workflows: &workflows, diverged: false });
+        match step {
+            // What is refused now was not refused then: the run stalls, and that is told below.
+            Some(Step::Take(input)) => drop(turn.take(*input)),
+            Some(Step::InterruptDue(node)) => turn.interrupt_due(node),
+            None => {}
+        }
+        has_diverged = turn.recorded.as_ref().is_some_and(|recorded| recorded.diverged);
+        if turn.state.next_sequence == sequence {
+            turn.push(EventKind::ReplayDiverged, None, diverged(&source, sequence, "missing", ""), None);
+            has_diverged = true;
+        }
+        decision.events.extend(turn.finish().events);
+    }
+    let keep = decision.events.iter().take_while(|event| event.sequence < from).count();
+    let same = decision.events[..keep]
+        .iter()
+        .zip(source.events)
+        .all(|(made, was)| made.kind == was.kind && made.node_id == was.node_id);
+    if !same || u64::try_from(keep).is_ok_and(|keep| keep < from) {
+        // The history itself cannot be repeated by this program: it stands as it was copied.
+        return from_copies(definition, &state.genesis, source, from, now, limits, children);
+    }
+    decision.events.drain(..keep);
+    if !state.status.is_terminal() {
+        let live = go_on(definition, &mut state, now, limits, children);
+        decision.events.extend(live.events);
+        decision.effects = live.effects;
+    }
+    (state, decision)
+}
+
+/// Goes on from the copied events, where repeating them gives others.
+fn from_copies(
+    definition: &Definition,
+    genesis: &SharedGenesis,
+    source: Source<'_>,
+    from: u64,
+    now: Millis,
+    limits: &Limits,
+    children: &dyn Children,
+) -> (RunState, Decision) {
+    let mut state = RunState::new(definition, genesis.clone());
+    for event in &source.copied(&genesis.run_id, from) {
+        // The events of a run are dense, so each is next.
+        let _ = state.apply(definition, event);
+    }
+    let mut turn = Turn::new(definition, &mut state, now, limits, children);
+    turn.push(EventKind::ReplayDiverged, None, diverged(&source, from, "output", ""), None);
+    turn.go_on();
+    let decision = turn.finish();
+    (state, decision)
+}
+
+fn go_on(
+    definition: &Definition,
+    state: &mut RunState,
+    now: Millis,
+    limits: &Limits,
+    children: &dyn Children,
+) -> Decision {
+    let mut turn = Turn::new(definition, state, now, limits, children);
+    turn.go_on();
+    turn.finish()
+}

@@ -1,0 +1,174 @@
+//! From a recorded event back to the input that it came from.
+
+use serde_json::{Map, Value, json};
+
+use crate::definition::{Definition, NodeIndex, NodeType};
+use crate::engine::{DrainPolicy, Input, TimerKey, mapping};
+use crate::event::{Event, EventKind};
+use crate::run::RunStatus;
+use crate::state::{RunError, RunState};
+
+/// What came from outside.
+pub(super) enum Step {
+    /// An input.
+    Take(Box<Input>),
+    /// The deadline of a node's interrupt.
+    InterruptDue(NodeIndex),
+}
+
+/// What came from outside where the next event was recorded; nothing where that is no event that an append begins with.
+pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Event]) -> Option<Step> {
+    let rest = events.get(usize::try_from(state.next_sequence).ok()?..)?;
+    let event = rest.first()?;
+    let node = event.node_id.as_deref().and_then(|id| state.place(id));
+    let input = match &event.kind {
+        EventKind::RunStarted => Input::Create,
+        EventKind::RunPaused => Input::Pause { reason: text(event, "reason"), policy: policy(event) },
+        EventKind::RunResumed if text(event, "cause").is_some() => Input::Recover,
+        EventKind::RunResumed => Input::Resume { reason: text(event, "reason") },
+        EventKind::CapBreached => Input::RunDeadline,
+        EventKind::NodeCancelled | EventKind::RunCancelled => cancel(rest)?,
+        EventKind::InterruptResolved if text(event, "reason").as_deref() == Some("timeout") => {
+            return Some(Step::InterruptDue(node?));
+        }
+        EventKind::VariableChanged if node.is_none() => assign(rest),
+        EventKind::NodeDispatched => child_ended(definition, node?, rest)?,
+        EventKind::InterruptResolved
+        | EventKind::ApprovalReceived
+        | EventKind::ApprovalGranted
+        | EventKind::ApprovalRejected
+        | EventKind::ApprovalOverridden
+        | EventKind::ConversationExchanged
+        | EventKind::LogAppended => resolve(definition, node?, event)?,
+        EventKind::NodeStarted
+        | EventKind::NodeCompleted
+        | EventKind::NodeFailed
+        | EventKind::NodeRetried
+        | EventKind::VariableChanged => worked(definition, state, node?, event),
+        _ => return None,
+    };
+    Some(Step::Take(Box::new(input)))
+}
+
+fn text(event: &Event, name: &str) -> Option<String> {
+    event.payload.get(name)?.as_str().map(str::to_owned)
+}
+
+fn policy(event: &Event) -> DrainPolicy {
+    match text(event, "drainPolicy").as_deref() {
+        Some("immediate") => DrainPolicy::Immediate,
+        _ => DrainPolicy::DrainCurrentNode,
+    }
+}
+
+fn assign(rest: &[Event]) -> Input {
+    let from_outside =
+        rest.iter().take_while(|event| event.kind == EventKind::VariableChanged && event.node_id.is_none());
+    let variables =
+        from_outside.filter_map(|event| Some((text(event, "name")?, event.payload.get("next")?.clone())));
+    Input::Assign { variables: variables.collect() }
+}
+
+fn cancel(rest: &[Event]) -> Option<Input> {
+    let event = rest.iter().find(|event| event.kind == EventKind::RunCancelled)?;
+    Some(Input::Cancel {
+        reason: text(event, "reason"),
+        by: text(event, "cancelledBy").unwrap_or_default(),
+        parent_run_id: text(event, "parentRunId"),
+    })
+}
+
+/// The answer that a person gave.
+fn resolve(definition: &Definition, node: NodeIndex, event: &Event) -> Option<Input> {
+    let (value, by) = match &event.kind {
+        EventKind::InterruptResolved => {
+            (event.payload.get("resumeValue").cloned()?, text(event, "resolvedBy"))
+        }
+        EventKind::LogAppended => {
+            let fields = event.payload.get("fields")?;
+            let by = fields.get("by").and_then(Value::as_str).map(str::to_owned);
+            (fields.get("resumeValue").cloned()?, by)
+        }
+        EventKind::ConversationExchanged => {
+            let turn = event.payload.get("turn")?;
+            let by = turn.get("from").and_then(Value::as_str).map(str::to_owned);
+            (json!({"content": turn.get("content")}), by)
+        }
+        EventKind::ApprovalReceived => {
+            let mut value = event.payload.clone();
+            let by = text(event, "decidedBy");
+            value.insert("voter".into(), by.clone().into());
+            (Value::Object(value), by)
+        }
+        kind => {
+            let action = match kind {
+                EventKind::ApprovalGranted => "accept",
+                EventKind::ApprovalOverridden => "override",
+                _ => "reject",
+            };
+            (json!({"action": action, "reason": text(event, "reason")}), text(event, "principal"))
+        }
+    };
+    let config = &definition.nodes[node].config;
+    // Whoever answered then had what the gate asks for.
+    let overriding = config.get("override").and_then(|other| other.get("requiredRole"));
+    let asked = [config.get("requiredRole"), config.get("requiredScope"), overriding];
+    let grants = asked.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    let node_id = definition.nodes[node].id.clone();
+    Some(Input::Resolve { node_id, resume_value: value, by: by.unwrap_or_default(), grants, by_token: false })
+}
+
+/// The end of a delay, a retry or an effect.
+fn worked(definition: &Definition, state: &RunState, node: NodeIndex, event: &Event) -> Input {
+    let (subject, at) = (&definition.nodes[node], &state.nodes[node]);
+    let failed = event.payload.get("error").or_else(|| event.payload.get("lastError"));
+    if event.kind == EventKind::NodeStarted || subject.kind == NodeType::Delay {
+        let timer =
+            TimerKey::Node { node_id: subject.id.clone(), iteration: at.iteration, attempt: at.attempt };
+        return Input::TimerDue { timer };
+    }
+    let outcome = match (&event.kind, failed) {
+        (EventKind::VariableChanged, _) => Ok(event.payload.get("next").cloned().unwrap_or_default()),
+        (_, Some(error)) => Err(RunError::from_json(error)),
+        _ => Ok(event.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
+    };
+    Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.iteration, outcome }
+}
+
+/// The end of a child, with as much of its variables as was taken over.
+fn child_ended(definition: &Definition, node: NodeIndex, rest: &[Event]) -> Option<Input> {
+    let event = rest.first()?;
+    let status = text(event, "childStatus").as_deref().and_then(RunStatus::parse)?;
+    let mapping = mapping::outputs(&definition.nodes[node], &text(event, "childWorkflowId")?);
+    let (mut variables, mut error) = (Map::new(), None);
+    for event in rest[1..].iter().take_while(|other| other.node_id == event.node_id) {
+        match &event.kind {
+            EventKind::WorkflowChainEvent => {
+                error = error.or_else(|| event.payload.get("error").map(RunError::from_json));
+            }
+            EventKind::VariableChanged => {
+                let name = text(event, "name")?;
+                let from = mapping.iter().filter(|(parent, _)| *parent == name);
+                for (_, child) in from {
+                    variables.insert((*child).to_owned(), event.payload.get("next").cloned()?);
+                }
+            }
+            _ => {
+                error = error.or_else(|| child_error(event));
+                break;
+            }
+        }
+    }
+    Some(Input::ChildEnded { run_id: text(event, "childRunId")?, status, variables, error })
+}
+
+fn child_error(event: &Event) -> Option<RunError> {
+    let of_failure = |error: &Value| error.get("details")?.get("childError").cloned();
+    let error = match &event.kind {
+        EventKind::NodeFailed => of_failure(event.payload.get("error")?)?,
+        EventKind::NodeRetried => of_failure(event.payload.get("lastError")?)?,
+        EventKind::NodeCompleted => event.payload.get("outputs")?.get("error").cloned()?,
+        _ => return None,
+    };
+    Some(RunError::from_json(&error))
+}

@@ -1,0 +1,188 @@
+//! One turn of a run: the state, and what was added so far.
+
+use serde_json::{Map, Value, json};
+
+use super::replay::Recorded;
+use super::{Children, Decision, Effect, Input, Limits, Refusal, bounds};
+use crate::definition::{Definition, Node, NodeIndex};
+use crate::event::{Event, EventKind, Millis, event_id};
+use crate::run::{ForkMode, RunStatus};
+use crate::state::RunState;
+
+/// One turn of a run.
+pub(super) struct Turn<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) state: &'a mut RunState,
+    pub(super) now: Millis,
+    pub(super) limits: &'a Limits,
+    pub(super) children: &'a dyn Children,
+    /// What the run that is repeated did, while it is repeated.
+    pub(super) recorded: Option<Recorded<'a>>,
+    decision: Decision,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        definition: &'a Definition,
+        state: &'a mut RunState,
+        now: Millis,
+        limits: &'a Limits,
+        children: &'a dyn Children,
+    ) -> Self {
+        // Clocks are set back now and then; what was recorded later did not happen earlier.
+        let now = state.last_event_at.map_or(now, |last| now.max(last));
+        Self { definition, state, now, limits, children, recorded: None, decision: Decision::default() }
+    }
+
+    /// Takes an input, and goes on until nothing more can happen.
+    pub(super) fn take(&mut self, input: Input) -> Result<(), Refusal> {
+        match input {
+            Input::Create => self.create(),
+            Input::Recover => self.recover(),
+            Input::Fork => self.fork(),
+            Input::TimerDue { timer } => self.timer_due(&timer),
+            Input::RunDeadline => self.run_deadline(),
+            Input::ActivityDone { node_id, ordinal, outcome } => {
+                self.activity_done(&node_id, ordinal, outcome);
+            }
+            Input::ChildEnded { run_id, status, variables, error } => {
+                self.child_ended(&run_id, status, &variables, error);
+            }
+            Input::ChildRefused { run_id, error } => {
+                self.child_ended(&run_id, RunStatus::Failed, &Map::new(), Some(error));
+            }
+            Input::Resolve { node_id, resume_value, by, grants, by_token } => {
+                bounds::check_answer("resumeValue", &resume_value)?;
+                self.resolve(&node_id, &resume_value, &by, &grants, by_token)?;
+            }
+            Input::Assign { variables } => self.assign(&variables)?,
+            Input::Cancel { reason, by, parent_run_id } => self.cancel(reason, &by, parent_run_id)?,
+            Input::Pause { reason, policy } => self.pause(reason, policy)?,
+            Input::Resume { reason } => self.resume(reason)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Decision {
+        self.decision
+    }
+
+    /// The node at a place.
+    pub(super) fn node(&self, node: NodeIndex) -> &'a Node {
+        &self.definition.nodes[node]
+    }
+
+    /// Adds an event, and folds it in. Gives its sequence.
+    pub(super) fn emit(
+        &mut self,
+        kind: EventKind,
+        node: Option<NodeIndex>,
+        payload: Value,
+        cause: Option<u64>,
+    ) -> u64 {
+        if let Some(recorded) = &mut self.recorded {
+            let node_id = node.map(|node| self.definition.nodes[node].id.as_str());
+            if let Some(diverged) = recorded.compare(self.state.next_sequence, &kind, node_id) {
+                self.push(EventKind::ReplayDiverged, None, diverged, None);
+            }
+        }
+        self.push(kind, node, payload, cause)
+    }
+
+    /// A text of the event that was recorded where the next one will be: an id is repeated, and not made anew.
+    pub(super) fn recorded_text(&self, name: &str) -> Option<String> {
+        self.recorded.as_ref()?.text(self.state.next_sequence, name)
+    }
+
+    pub(super) fn push(
+        &mut self,
+        kind: EventKind,
+        node: Option<NodeIndex>,
+        payload: Value,
+        cause: Option<u64>,
+    ) -> u64 {
+        let run_id = &self.state.genesis.run_id;
+        let starts = kind == EventKind::RunStarted;
+        let event = Event {
+            sequence: self.state.next_sequence,
+            kind,
+            node_id: node.map(|node| self.definition.nodes[node].id.clone()),
+            payload: object(payload),
+            timestamp: self.now,
+            causation_id: cause.map(|cause| event_id(run_id, cause)).or_else(|| self.started_by(starts)),
+        };
+        self.state.apply(self.definition, &event).expect("the sequence was taken from the state");
+        self.decision.events.push(event);
+        self.state.next_sequence - 1
+    }
+
+    /// The event of the parent that started the run.
+    fn started_by(&self, starts: bool) -> Option<String> {
+        let parent = self.state.genesis.parent.as_ref().filter(|_| starts)?;
+        Some(parent.causation_id.clone())
+    }
+
+    /// Adds an event about a node, whose payload names it.
+    pub(super) fn tell(
+        &mut self,
+        kind: EventKind,
+        node: NodeIndex,
+        mut payload: Value,
+        cause: Option<u64>,
+    ) -> u64 {
+        payload["nodeId"] = self.node(node).id.as_str().into();
+        self.emit(kind, Some(node), payload, cause)
+    }
+
+    /// Asks the host for something, unless the run only repeats what was recorded.
+    pub(super) fn ask_host(&mut self, effect: Effect) {
+        if self.recorded.is_none() {
+            self.decision.effects.push(effect);
+        }
+    }
+
+    /// Sets a variable.
+    pub(super) fn set_variable(&mut self, node: NodeIndex, name: &str, next: &Value, cause: Option<u64>) {
+        let mut payload = json!({"name": name, "next": next});
+        if let Some(previous) = self.state.variables.get(name) {
+            payload["previous"] = previous.clone();
+        }
+        self.tell(EventKind::VariableChanged, node, payload, cause);
+    }
+
+    /// Whether nothing more may happen for now.
+    pub(super) fn is_halted(&self) -> bool {
+        self.state.paused.is_some() || self.state.status.is_terminal()
+    }
+
+    /// Whether a node may be told how its work went: not while the run is paused, unless the node is to end first.
+    pub(super) fn may_end(&self, node: NodeIndex) -> bool {
+        use super::DrainPolicy;
+        use crate::definition::NodeType;
+        match self.state.paused {
+            None => !self.state.status.is_terminal(),
+            // A dispatch that goes on would start another child, and that is new work.
+            Some((_, DrainPolicy::DrainCurrentNode)) => self.node(node).kind != NodeType::Dispatch,
+            Some((_, DrainPolicy::Immediate)) => false,
+        }
+    }
+
+    /// Whether the run repeats another one beyond what was recorded of it: nothing may have an effect then.
+    pub(super) fn has_no_source(&self) -> bool {
+        let replays = self.state.genesis.fork.as_ref().is_some_and(|fork| fork.mode == ForkMode::Replay);
+        replays && self.recorded.as_ref().is_none_or(|recorded| recorded.is_over(self.state.next_sequence))
+    }
+
+    /// How long the run has taken so far, in milliseconds.
+    pub(super) fn elapsed(&self) -> u64 {
+        self.now.since(self.state.started_at.unwrap_or(self.now))
+    }
+}
+
+/// The members of an object; nothing of anything else.
+pub(super) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,47 @@
+//! What happened in a run, one fact at a time.
+
+mod kind;
+pub mod wire;
+
+use serde_json::{Map, Value};
+
+pub use self::kind::EventKind;
+
+/// A moment, in milliseconds since 1970-01-01 UTC. It is always passed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// The moment that is so many milliseconds later.
+    #[must_use]
+    pub const fn plus(self, milliseconds: u64) -> Self {
+        Self(self.0.saturating_add(milliseconds))
+    }
+
+    /// How many milliseconds lie between an earlier moment and this one.
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// One fact of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its place: dense, from 0, unique in its run.
+    pub sequence: u64,
+    /// What kind of fact.
+    pub kind: EventKind,
+    /// The node that it is about, where it is about one.
+    pub node_id: Option<String>,
+    /// The rest.
+    pub payload: Map<String, Value>,
+    /// When it was recorded.
+    pub timestamp: Millis,
+    /// The event that caused it, where that is known, as its id.
+    pub causation_id: Option<String>,
+}
+
+/// The id of an event: derived from its run and its place, so that it is the same whenever it is asked for.
+pub fn event_id(run_id: &str, sequence: u64) -> String {
+    format!("evt_{run_id}_{sequence}")
+}

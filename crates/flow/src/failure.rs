@@ -1,0 +1,44 @@
+//! Why runs fail: a closed list, beside the codes that authors choose themselves.
+//! Each has a page in `docs/failures`.
+
+canon::error_codes! {
+    /// Why the engine fails a node or a run.
+    pub enum FailureCode {
+        /// The run started as many nodes as it may.
+        RecursionLimitExceeded => "recursion_limit_exceeded",
+        /// The run took as long as it may.
+        RunTimeout => "run_timeout",
+        /// The supervisor decided, or the loop went round, as often as it may.
+        LoopLimitExceeded => "loop_limit_exceeded",
+        /// The dispatch started as many workers as it may.
+        DispatchLimitExceeded => "dispatch_limit_exceeded",
+        /// The dispatch asked as many questions as it may.
+        ClarificationLimitExceeded => "clarification_limit_exceeded",
+        /// There is no decision to act on.
+        NoPendingDecision => "no_pending_decision",
+        /// The dispatch takes one worker at a time.
+        FanOutUnsupported => "fan_out_unsupported",
+        /// There is no such workflow to start as a child.
+        UnknownChildWorkflow => "unknown_child_workflow",
+        /// A child run did not complete.
+        ChildFailed => "child_failed",
+        /// Too many workers of a fan-out did not complete.
+        DispatchJoinFailed => "dispatch_join_failed",
+        /// Somebody refused, or nobody approved in time.
+        InterruptRejected => "interrupt_rejected",
+        /// Nobody answered in time.
+        InterruptTimeout => "interrupt_timeout",
+        /// An input has no value.
+        InputMissing => "input_missing",
+        /// A value is not what was declared.
+        ValidationError => "validation_error",
+        /// The node may not use the channel.
+        ChannelAccessDenied => "channel_access_denied",
+        /// The host does not have what the node needs.
+        CapabilityNotProvided => "capability_not_provided",
+        /// A replay has no recorded outcome of an effect.
+        ReplaySourceMissing => "replay_source_missing",
+        /// A node failed without saying why.
+        NodeFailed => "node_failed",
+    }
+}

@@ -1,0 +1,157 @@
+//! Whether an answer to an interrupt is one that was asked for, and what follows from it.
+//!
+//! Nothing here changes anything: [`judge`] reads the open interrupt and the answer, and says what the engine is to record.
+
+mod approval;
+mod clarification;
+mod conversation;
+
+use serde_json::{Value, json};
+
+use crate::definition::{Node, NodeType};
+use crate::engine::Refusal;
+use crate::state::{Interrupt, Outcome};
+
+/// The profile of an interrupt that takes no answer by a signed token.
+pub const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
+
+/// Somebody's answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply<'a> {
+    /// The answer.
+    pub value: &'a Value,
+    /// Who gave it, an opaque name.
+    pub by: &'a str,
+    /// The roles and scopes that they have.
+    pub grants: &'a [String],
+    /// Whether it came by a signed token.
+    pub by_token: bool,
+}
+
+/// What follows from an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Judgement {
+    /// It is a question back; the interrupt stays open.
+    Asked,
+    /// It is one vote of several; the interrupt stays open.
+    Voted(Ballot),
+    /// It is one turn of a conversation; the interrupt stays open.
+    Exchanged(Value),
+    /// The interrupt is over.
+    Decided(Decided),
+}
+
+/// How an interrupt is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    /// The answer, as it is recorded.
+    pub value: Value,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Who decided.
+    pub by: String,
+    /// The vote that decided it, where people vote.
+    pub ballot: Option<Ballot>,
+    /// The last turn of a conversation, where the answer holds one.
+    pub turn: Option<Value>,
+}
+
+/// One vote, and how they stand with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ballot {
+    /// Who votes.
+    pub voter: String,
+    /// What for.
+    pub action: String,
+    /// How many are for it now.
+    pub granted: u32,
+    /// How many have to be.
+    pub required: u32,
+    /// Why, where they say so.
+    pub reason: Option<String>,
+}
+
+/// Judges an answer to an open interrupt.
+///
+/// # Errors
+/// When it is not one that was asked for, or not from somebody who may give it.
+pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
+    if reply.by_token && node.config.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED) {
+        return Err(Refusal::Forbidden {
+            message:
+                "this interrupt takes no answer by a token; answer with a key that has `approvals:respond`"
+                    .into(),
+        });
+    }
+    if let Some(schema) = &interrupt.resume_schema {
+        conforms(schema, reply.value)?;
+    }
+    let decided = |value: Value| {
+        Judgement::Decided(Decided {
+            value,
+            outcome: Outcome::Accepted,
+            by: reply.by.to_owned(),
+            ballot: None,
+            turn: None,
+        })
+    };
+    match interrupt.kind.as_str() {
+        "approval" if node.kind == NodeType::GovernanceGate => approval::governed(node, interrupt, reply),
+        "approval" => approval::judge(interrupt, reply),
+        "clarification" => clarification::judge(interrupt, reply.value).map(decided),
+        "external-event" => correlates(interrupt, reply.value).map(|()| decided(reply.value.clone())),
+        "low-confidence" => Ok(low_confidence(reply)),
+        "conversation.exchange" => conversation::judge(node, interrupt, reply),
+        _ => Ok(decided(reply.value.clone())),
+    }
+}
+
+/// An operator lets the decision stand, puts another in its place, or rejects it.
+fn low_confidence(reply: &Reply<'_>) -> Judgement {
+    let action = reply.value.get("action").or_else(|| reply.value.get("decision")).and_then(Value::as_str);
+    let rejected = matches!(action, Some("reject" | "rejected"));
+    Judgement::Decided(Decided {
+        value: reply.value.clone(),
+        outcome: if rejected { Outcome::Rejected } else { Outcome::Accepted },
+        by: reply.by.to_owned(),
+        ballot: None,
+        turn: None,
+    })
+}
+
+/// Every member of the correlation has to be in the event, with the same value.
+fn correlates(interrupt: &Interrupt, value: &Value) -> Result<(), Refusal> {
+    let event = value.get("eventPayload").unwrap_or(value);
+    let wanted = interrupt.data.get("correlation").and_then(Value::as_object);
+    let missing: Vec<&String> = wanted
+        .into_iter()
+        .flatten()
+        .filter(|(name, wanted)| event.get(name.as_str()) != Some(wanted))
+        .map(|(name, _)| name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::BadAnswer {
+        message: "the event does not match what the run waits for".into(),
+        details: json!({"mismatched": missing}),
+        semantic: true,
+    })
+}
+
+/// Checks a value against a schema that came with a workflow.
+fn conforms(schema: &Value, value: &Value) -> Result<(), Refusal> {
+    // A schema that cannot be used was let through by an older version: it then binds nobody.
+    let Ok(validator) = crate::definition::schema::compiled(schema) else { return Ok(()) };
+    match validator.iter_errors(value).next() {
+        None => Ok(()),
+        Some(error) => Err(bad(
+            "the answer is not what its schema says",
+            json!({"path": error.instance_path().to_string(), "problem": error.to_string()}),
+        )),
+    }
+}
+
+fn bad(message: impl Into<String>, details: Value) -> Refusal {
+    Refusal::BadAnswer { message: message.into(), details, semantic: false }
+}

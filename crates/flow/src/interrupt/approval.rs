@@ -1,0 +1,157 @@
+//! Approvals: one person, or several who vote.
+
+use serde_json::{Map, Value, json};
+
+use super::{Ballot, Decided, Judgement, Reply, bad};
+use crate::definition::Node;
+use crate::engine::Refusal;
+use crate::state::{Interrupt, Outcome};
+
+pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
+    let value = normalised(reply.value)?;
+    let action = value.get("action").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let allowed = names(&interrupt.data, "actions");
+    if !allowed.contains(&action) {
+        return Err(bad(
+            format!("the gate takes {}", allowed.join(", ")),
+            json!({"field": "resumeValue.action", "allowed": allowed}),
+        ));
+    }
+    let has_scope = |feedback: &Value| {
+        matches!(feedback.get("scope").and_then(Value::as_str), Some("whole" | "section" | "items"))
+    };
+    match action.as_str() {
+        "ask" => return Ok(Judgement::Asked),
+        "refine" if !value.get("refineFeedback").is_some_and(has_scope) => {
+            return Err(needs("refineFeedback", "an object with `scope`: whole, section or items"));
+        }
+        "edit-accept" if !value.contains_key("editedArtifactData") => {
+            return Err(needs("editedArtifactData", "the artifact as it is to be"));
+        }
+        _ => {}
+    }
+    let voter = voter(&value, reply.by);
+    let approvers = names(&interrupt.data, "approversList");
+    if !approvers.is_empty() && !approvers.contains(&voter) {
+        return Err(Refusal::Forbidden { message: "only those on the gate's list may decide".into() });
+    }
+    let required = required(&interrupt.data, "requiredApprovals");
+    let (granted, rejected) = tally(interrupt, &voter, &action);
+    let ballot = Ballot { voter, action, granted, required, reason: reason(&value) };
+    let majority = interrupt.data.get("rejectionPolicy").and_then(Value::as_str) == Some("majority");
+    let veto = if majority { required / 2 + 1 } else { 1 };
+    let outcome = if ballot.action == "refine" || granted >= required {
+        Outcome::Accepted
+    } else if rejected >= veto {
+        Outcome::Rejected
+    } else {
+        return Ok(Judgement::Voted(ballot));
+    };
+    Ok(decided(Value::Object(value), outcome, ballot))
+}
+
+/// The gate of governance: a role or scope is needed, and another may override.
+pub(super) fn governed(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
+    let value = normalised(reply.value)?;
+    let action = value.get("action").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let granted_to = |name: &str| reply.grants.iter().any(|grant| grant == name);
+    let configured = |config: Option<&Value>, name: &str| {
+        config.and_then(|config| config.get(name)).and_then(Value::as_str).map(str::to_owned)
+    };
+    let config = Value::Object(node.config.clone());
+    let overriding = config.get("override");
+    let of_gate = ["requiredRole", "requiredScope"].map(|name| configured(Some(&config), name));
+    let needed = match action.as_str() {
+        "accept" | "reject" => of_gate,
+        // An override that names nobody is open to those of the gate, and not to everybody.
+        "override" if overriding.is_some() => match configured(overriding, "requiredRole") {
+            None => of_gate,
+            role => [role, None],
+        },
+        _ => {
+            let allowed = json!({"field": "resumeValue.action", "allowed": ["accept", "reject", "override"]});
+            return Err(bad("the gate takes accept, reject and, where it is configured, override", allowed));
+        }
+    };
+    if needed.iter().flatten().any(|needed| !granted_to(needed)) {
+        return Err(Refusal::Forbidden { message: "the gate asks for a role that you do not have".into() });
+    }
+    if action == "override" && reason(&value).is_none() {
+        return Err(needs("reason", "why the gate is overridden"));
+    }
+    let required = required(&config, "quorum");
+    // Who votes at such a gate is who is authenticated: a name in the body proves nothing about a role.
+    let (granted, rejected) =
+        tally(interrupt, reply.by, if action == "override" { "accept" } else { &action });
+    let bypasses = config.get("overrideBypassesQuorum") == Some(&Value::Bool(true));
+    let ballot = Ballot { voter: reply.by.to_owned(), action, granted, required, reason: reason(&value) };
+    let outcome = if granted >= required || (ballot.action == "override" && bypasses) {
+        Outcome::Accepted
+    } else if rejected > 0 {
+        Outcome::Rejected
+    } else {
+        return Ok(Judgement::Voted(ballot));
+    };
+    Ok(decided(Value::Object(value), outcome, ballot))
+}
+
+fn decided(value: Value, outcome: Outcome, ballot: Ballot) -> Judgement {
+    Judgement::Decided(Decided { value, outcome, by: ballot.voter.clone(), ballot: Some(ballot), turn: None })
+}
+
+/// The answer with an `action`, which older callers spell `decision`.
+fn normalised(value: &Value) -> Result<Map<String, Value>, Refusal> {
+    let Value::Object(members) = value else {
+        return Err(bad("an answer is an object with `action`", json!({"field": "resumeValue"})));
+    };
+    let mut members = members.clone();
+    if members.get("action").is_some_and(Value::is_string) {
+        return Ok(members);
+    }
+    let feedback = members.get("feedback").and_then(Value::as_str).map(str::to_owned);
+    let action = match (members.get("decision").and_then(Value::as_str), feedback) {
+        (Some("approved"), _) => "accept",
+        (Some("rejected"), Some(text)) => {
+            members.insert("refineFeedback".into(), json!({"scope": "whole", "text": text}));
+            "refine"
+        }
+        (Some("rejected"), None) => "reject",
+        _ => return Err(bad("an answer is an object with `action`", json!({"field": "resumeValue.action"}))),
+    };
+    members.insert("action".into(), action.into());
+    Ok(members)
+}
+
+fn voter(value: &Map<String, Value>, by: &str) -> String {
+    let named = value.get("voter").and_then(Value::as_str).filter(|voter| !voter.is_empty());
+    named.unwrap_or(by).to_owned()
+}
+
+fn reason(value: &Map<String, Value>) -> Option<String> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    text("reason").or_else(|| text("comment")).or_else(|| text("feedback")).map(str::to_owned)
+}
+
+fn required(of: &Value, name: &str) -> u32 {
+    let number = of.get(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
+    number.unwrap_or(1).max(1)
+}
+
+/// How many are for it and against it, with one more vote that takes the place of an earlier one of the same voter.
+fn tally(interrupt: &Interrupt, voter: &str, action: &str) -> (u32, u32) {
+    let others = interrupt.votes.iter().filter(|vote| vote.voter != voter).map(|vote| vote.action.as_str());
+    others.chain([action]).fold((0, 0), |(granted, rejected), action| match action {
+        "accept" | "edit-accept" => (granted + 1, rejected),
+        "reject" => (granted, rejected + 1),
+        _ => (granted, rejected),
+    })
+}
+
+fn names(data: &Value, member: &str) -> Vec<String> {
+    let list = data.get(member).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+}
+
+fn needs(field: &str, what: &str) -> Refusal {
+    bad(format!("the action needs `{field}`: {what}"), json!({"field": format!("resumeValue.{field}")}))
+}

@@ -1,0 +1,134 @@
+//! What a caller may ask of a run, checked before it exists.
+
+use serde_json::{Map, Value};
+
+use crate::definition::{Definition, VariableKind};
+
+/// The most tags of a run.
+pub const MAX_TAGS: usize = 100;
+/// The longest tag, in characters.
+pub const MAX_TAG_CHARACTERS: usize = 256;
+/// The deepest nesting of a caller's metadata.
+pub const MAX_METADATA_DEPTH: usize = 4;
+/// The most bytes of a caller's metadata.
+pub const MAX_METADATA_BYTES: usize = 8192;
+/// The most bytes of the inputs of a run: they become variables, and stand in every snapshot.
+pub const MAX_INPUT_BYTES: usize = 1 << 20;
+
+/// Something that a caller may not ask for: where, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct OptionProblem {
+    /// Where, as a JSON pointer into the request.
+    pub path: String,
+    /// What would be right.
+    pub message: String,
+}
+
+fn problem(path: impl Into<String>, message: impl Into<String>) -> OptionProblem {
+    OptionProblem { path: path.into(), message: message.into() }
+}
+
+/// Checks the inputs against the variables of a workflow.
+pub fn check_inputs(definition: &Definition, inputs: &Map<String, Value>, problems: &mut Vec<OptionProblem>) {
+    let size = Value::Object(inputs.clone()).to_string().len();
+    if size > MAX_INPUT_BYTES {
+        problems.push(problem("/inputs", format!("at most {MAX_INPUT_BYTES} bytes, and there are {size}")));
+    }
+    for variable in &definition.variables {
+        match inputs.get(&variable.name) {
+            None if variable.required && variable.default.is_none() => {
+                problems.push(problem(format!("/inputs/{}", variable.name), "required"));
+            }
+            Some(value) if !is_of(value, variable.kind) => {
+                let kind = kind(variable.kind);
+                problems
+                    .push(problem(format!("/inputs/{}", variable.name), format!("{kind} has to stand here")));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_of(value: &Value, kind: VariableKind) -> bool {
+    match kind {
+        VariableKind::String => value.is_string(),
+        VariableKind::Number => value.is_number(),
+        VariableKind::Boolean => value.is_boolean(),
+        VariableKind::Object => value.is_object(),
+        VariableKind::Array => value.is_array(),
+    }
+}
+
+const fn kind(kind: VariableKind) -> &'static str {
+    match kind {
+        VariableKind::String => "a text",
+        VariableKind::Number => "a number",
+        VariableKind::Boolean => "true or false",
+        VariableKind::Object => "an object",
+        VariableKind::Array => "a list",
+    }
+}
+
+/// Checks the overlay: against the schema of the workflow where it has one, and the reserved keys always. Values above
+/// a limit of the host are no problem: the limit then counts.
+pub fn check_configurable(
+    definition: &Definition,
+    configurable: &Map<String, Value>,
+    problems: &mut Vec<OptionProblem>,
+) {
+    if let Some(schema) = &definition.configurable_schema {
+        let value = Value::Object(configurable.clone());
+        for error in schema.iter_errors(&value) {
+            problems.push(problem(format!("/configurable{}", error.instance_path()), error.to_string()));
+        }
+    }
+    let at = |name: &str| format!("/configurable/{name}");
+    for name in ["recursionLimit", "runTimeoutMs", "maxLoopIterations", "maxTokens"] {
+        if let Some(value) = configurable.get(name)
+            && value.as_u64().is_none_or(|value| value < 1)
+        {
+            problems.push(problem(at(name), "an integer from 1"));
+        }
+    }
+    for (name, max) in [("temperature", 2.0), ("escalationThreshold", 1.0)] {
+        if let Some(value) = configurable.get(name)
+            && value.as_f64().is_none_or(|value| !(0.0..=max).contains(&value))
+        {
+            problems.push(problem(at(name), format!("a number from 0 to {max}")));
+        }
+    }
+    if let Some(value) = configurable.get("reasoningVerbosity")
+        && !value.as_str().is_some_and(|value| ["summary", "full", "off"].contains(&value))
+    {
+        problems.push(problem(at("reasoningVerbosity"), "one of summary, full, off"));
+    }
+    // No provider of models is served, so none can be chosen and nothing can be spent.
+    for name in ["budget", "ai", "ai.provider"] {
+        if configurable.contains_key(name) {
+            problems.push(problem(at(name), "not served here"));
+        }
+    }
+}
+
+/// Checks tags and metadata.
+pub fn check_labels(tags: &[Value], metadata: &Map<String, Value>, problems: &mut Vec<OptionProblem>) {
+    if tags.len() > MAX_TAGS {
+        problems.push(problem("/tags", format!("at most {MAX_TAGS}, and there are {}", tags.len())));
+    }
+    for (place, tag) in tags.iter().enumerate() {
+        if !tag.as_str().is_some_and(|tag| (1..=MAX_TAG_CHARACTERS).contains(&tag.chars().count())) {
+            let message = format!("a text of 1 to {MAX_TAG_CHARACTERS} characters");
+            problems.push(problem(format!("/tags/{place}"), message));
+        }
+    }
+    let metadata = Value::Object(metadata.clone());
+    if !canon::json::within_depth(&metadata, MAX_METADATA_DEPTH) {
+        problems.push(problem("/metadata", format!("nested at most {MAX_METADATA_DEPTH} levels deep")));
+    }
+    let size = metadata.to_string().len();
+    if size > MAX_METADATA_BYTES {
+        problems
+            .push(problem("/metadata", format!("at most {MAX_METADATA_BYTES} bytes, and there are {size}")));
+    }
+}

@@ -1,0 +1,422 @@
+//! The state of a run: the fold of its events.
+//!
+//! [`RunState::apply`] is the only place where an event changes the state, for a decision that has just been
+//! made and for a log that is read after a restart alike.
+
+mod apply;
+pub(crate) mod schedule;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::channel::ChannelState;
+use crate::definition::{Definition, NodeIndex};
+use crate::engine::DrainPolicy;
+use crate::event::{Event, Millis};
+use crate::failure::FailureCode;
+use crate::run::{RunStatus, SharedGenesis};
+
+/// What is known of a run after its events so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunState {
+    /// What it was created with.
+    pub genesis: SharedGenesis,
+    /// The sequence of the next event.
+    pub next_sequence: u64,
+    /// The status as a reader sees it, paused and cancelling included.
+    pub status: RunStatus,
+    /// Each node, in the order of the definition.
+    pub nodes: Vec<NodeState>,
+    /// The variables, as nodes see them.
+    pub variables: Map<String, Value>,
+    /// The channels after reduction.
+    pub channels: BTreeMap<String, ChannelState>,
+    /// What the run waits for from outside, by node id.
+    pub interrupts: BTreeMap<String, Interrupt>,
+    /// The children, in the order in which they were started.
+    pub children: Vec<Child>,
+    /// How many nodes were started, for the limit.
+    pub node_executions: u64,
+    /// How many decisions the supervisor took.
+    pub decisions: u64,
+    /// The last of them, with the sequence of its event.
+    pub last_decision: Option<(Value, u64)>,
+    /// How many workers dispatches started, for the limit.
+    pub workers: u64,
+    /// How many questions the dispatch of workers asked, for the limit.
+    pub questions: u32,
+    /// When it began.
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    pub completed_at: Option<Millis>,
+    /// Since when it is paused, and how, where it is.
+    pub paused: Option<(Millis, DrainPolicy)>,
+    /// For how long it was paused before, in milliseconds.
+    pub paused_ms: u64,
+    /// Why it failed.
+    pub error: Option<RunError>,
+    /// The agent of the node that works.
+    pub agent: Option<Value>,
+    /// The supervisor, once there is one.
+    pub orchestrator: Option<Value>,
+    /// The artifacts that it made, by id.
+    pub artifacts: BTreeMap<String, Value>,
+    /// What it cost so far.
+    pub cost: Option<Value>,
+    /// When the last event was recorded.
+    pub last_event_at: Option<Millis>,
+    /// What can begin, and what is under way.
+    pub(crate) schedule: schedule::Schedule,
+    /// The places of the nodes by id, and of the children by run.
+    places: Arc<BTreeMap<String, NodeIndex>>,
+    child_places: BTreeMap<String, usize>,
+    /// How many children ended.
+    children_ended: u32,
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeState {
+    /// Where it stands.
+    pub status: NodeStatus,
+    /// The number of the current or last attempt, from 0.
+    pub attempt: u32,
+    /// How often it was entered again by a loop.
+    pub iteration: u32,
+    /// When the current or last attempt began.
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
+    /// Until when it waits, where it only waits.
+    pub due: Option<Millis>,
+    /// When the next attempt may begin.
+    pub retry_at: Option<Millis>,
+    /// What it gave.
+    pub outputs: Map<String, Value>,
+    /// Why it failed.
+    pub error: Option<RunError>,
+    /// How many interrupts it raised.
+    pub interrupts: u32,
+    /// What came of the last of them.
+    pub answer: Answer,
+    /// The sequence of the fan-out that is under way.
+    pub fan_out: Option<u64>,
+    /// The children of the current attempt, as places in [`RunState::children`].
+    pub children: Vec<usize>,
+    /// The sequence of its last event.
+    pub last_sequence: Option<u64>,
+}
+
+/// What came of an interrupt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Answer {
+    /// There was none, or it is pending.
+    #[default]
+    None,
+    /// It was answered, and the node has not gone on yet.
+    Given(Box<Resolution>),
+    /// It was answered, and the node went on.
+    Taken,
+    /// It ended with its node.
+    Gone,
+}
+
+/// The answer to an interrupt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolution {
+    /// The interrupt.
+    pub interrupt: Interrupt,
+    /// The answer.
+    pub value: Value,
+    /// Who gave it.
+    pub by: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The sequence of the event that recorded it.
+    pub sequence: u64,
+}
+
+/// How an interrupt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With an answer that lets the node go on.
+    Accepted,
+    /// With an answer that does not.
+    Rejected,
+    /// Nobody answered in time.
+    TimedOut,
+}
+
+impl Outcome {
+    /// The spelling in an event.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Rejected | Self::TimedOut => "rejected",
+        }
+    }
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeStatus {
+    /// Not begun, or to be begun again.
+    #[default]
+    Pending,
+    /// Begun: a timer, a child or an effect is under way.
+    Running,
+    /// Waits for an interrupt to be resolved.
+    Suspended,
+    /// Done.
+    Completed,
+    /// Given up.
+    Failed,
+    /// Not needed.
+    Skipped,
+    /// Ended by somebody.
+    Cancelled,
+}
+
+impl NodeStatus {
+    /// Whether it will not change any more in this iteration.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Skipped | Self::Cancelled)
+    }
+
+    /// The spelling in a snapshot.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Suspended => "suspended",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Why a run or a node failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunError {
+    /// A code for programs.
+    pub code: String,
+    /// A sentence for people.
+    pub message: String,
+    /// More.
+    pub details: Option<Value>,
+}
+
+impl RunError {
+    /// A failure of the engine's own.
+    pub fn of(code: FailureCode, message: impl Into<String>) -> Self {
+        Self::new(code.as_str(), message)
+    }
+
+    /// An error without details.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), details: None }
+    }
+
+    /// The error as an event holds it.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("code".into(), self.code.as_str().into());
+        object.insert("message".into(), self.message.as_str().into());
+        if let Some(details) = &self.details {
+            object.insert("details".into(), details.clone());
+        }
+        Value::Object(object)
+    }
+
+    /// The error that an event holds.
+    pub fn from_json(value: &Value) -> Self {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();
+        Self { code: text("code"), message: text("message"), details: value.get("details").cloned() }
+    }
+
+    /// Adds details.
+    #[must_use]
+    pub fn with(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
+
+/// Something from outside that a node waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interrupt {
+    /// Its id, derived from run, node and count.
+    pub id: String,
+    /// The node that waits.
+    pub node_id: String,
+    /// What kind of thing, as on the wire: `approval`, `clarification`, `external-event`, …
+    pub kind: String,
+    /// The key: at most one prompt for each in the life of a run.
+    pub key: String,
+    /// What is asked.
+    pub data: Value,
+    /// What an answer has to be, as JSON Schema.
+    pub resume_schema: Option<Value>,
+    /// When it gives up.
+    pub deadline: Option<Millis>,
+    /// When it was asked.
+    pub requested_at: Millis,
+    /// The votes so far, where several are needed, each with its voter.
+    pub votes: Vec<Vote>,
+    /// The sequence of the event that asked.
+    pub sequence: u64,
+}
+
+/// One vote of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vote {
+    /// Who.
+    pub voter: String,
+    /// What for.
+    pub action: String,
+    /// When.
+    pub at: Millis,
+}
+
+/// A run that a node started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// Its run.
+    pub run_id: String,
+    /// Its workflow.
+    pub workflow_id: String,
+    /// The node that started it.
+    pub node_id: String,
+    /// The iteration of that node.
+    pub iteration: u32,
+    /// The attempt of that node.
+    pub attempt: u32,
+    /// What it was given.
+    pub inputs: Map<String, Value>,
+    /// The variables that the mapping names and the parent had not set.
+    pub unset: Vec<String>,
+    /// How it stands, as far as the parent was told.
+    pub status: RunStatus,
+    /// Whether it ends when the parent is cancelled.
+    pub cancelled_with_parent: bool,
+    /// In which place it ended among all children; nothing while it runs.
+    pub ended: Option<u32>,
+    /// Why it failed.
+    pub error: Option<RunError>,
+    /// The sequence of the event that started it.
+    pub dispatched: u64,
+    /// The sequence of the last step of its handoff.
+    pub chain: u64,
+}
+
+impl RunState {
+    /// The state before the first event: defaults, then the inputs of the same name.
+    pub fn new(definition: &Definition, genesis: SharedGenesis) -> Self {
+        let unset = genesis.parent.as_ref().map(|parent| parent.unset.as_slice()).unwrap_or_default();
+        let mut variables = Map::new();
+        for variable in &definition.variables {
+            if let Some(default) = &variable.default
+                && !unset.contains(&variable.name)
+            {
+                variables.insert(variable.name.clone(), default.clone());
+            }
+        }
+        // What is not declared never becomes a variable: it would be shown to every reader of the run.
+        for variable in &definition.variables {
+            if let Some(given) = genesis.inputs.get(&variable.name) {
+                variables.insert(variable.name.clone(), given.clone());
+            }
+        }
+        let channels = definition.channels.iter().filter_map(|(name, channel)| {
+            Some((name.clone(), ChannelState::of_default(channel.default.clone()?)))
+        });
+        let places = definition.nodes.iter().enumerate().map(|(place, node)| (node.id.clone(), place));
+        Self {
+            genesis,
+            next_sequence: 0,
+            status: RunStatus::Pending,
+            nodes: vec![NodeState::default(); definition.nodes.len()],
+            variables,
+            channels: channels.collect(),
+            interrupts: BTreeMap::new(),
+            children: Vec::new(),
+            node_executions: 0,
+            decisions: 0,
+            last_decision: None,
+            workers: 0,
+            questions: 0,
+            started_at: None,
+            completed_at: None,
+            paused: None,
+            paused_ms: 0,
+            error: None,
+            agent: None,
+            orchestrator: None,
+            artifacts: BTreeMap::new(),
+            cost: None,
+            last_event_at: None,
+            schedule: schedule::Schedule::new(definition),
+            places: Arc::new(places.collect()),
+            child_places: BTreeMap::new(),
+            children_ended: 0,
+        }
+    }
+
+    /// Folds a whole log.
+    ///
+    /// # Errors
+    /// When an event is out of order.
+    pub fn fold<'e>(
+        definition: &Definition,
+        genesis: SharedGenesis,
+        events: impl IntoIterator<Item = &'e Event>,
+    ) -> Result<Self, OutOfOrder> {
+        let mut state = Self::new(definition, genesis);
+        for event in events {
+            state.apply(definition, event)?;
+        }
+        Ok(state)
+    }
+
+    /// The state of a node.
+    pub fn node(&self, index: NodeIndex) -> &NodeState {
+        &self.nodes[index]
+    }
+
+    /// The place of the node of that id. Unlike [`Definition::node`] it does not search.
+    pub fn place(&self, node_id: &str) -> Option<NodeIndex> {
+        self.places.get(node_id).copied()
+    }
+
+    /// The child of that run.
+    pub fn child(&self, run_id: &str) -> Option<&Child> {
+        self.children.get(self.child_place(run_id)?)
+    }
+
+    /// The place of the child of that run.
+    pub(crate) fn child_place(&self, run_id: &str) -> Option<usize> {
+        self.child_places.get(run_id).copied()
+    }
+
+    /// The nodes that are running or suspended, in the order in which they are drained.
+    pub fn under_way(&self, definition: &Definition) -> Vec<NodeIndex> {
+        self.schedule.active.iter().map(|rank| definition.graph.order[*rank]).collect()
+    }
+}
+
+/// The ranks of nodes, in order.
+pub(crate) type Ranks = BTreeSet<usize>;
+
+/// An event that cannot be next.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event {found} cannot follow: event {expected} is next")]
+pub struct OutOfOrder {
+    /// The sequence that has to be next.
+    pub expected: u64,
+    /// The sequence that was found.
+    pub found: u64,
+}

@@ -1,0 +1,157 @@
+//! Which events a stream shows.
+
+use crate::event::EventKind;
+
+/// A mode of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamMode {
+    /// What changes the run.
+    Updates,
+    /// The snapshot after each change.
+    Values,
+    /// Pieces of the output of models.
+    Messages,
+    /// Everything.
+    Debug,
+}
+
+impl StreamMode {
+    /// Every mode.
+    pub const ALL: [Self; 4] = [Self::Updates, Self::Values, Self::Messages, Self::Debug];
+
+    /// The spelling in a request.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Updates => "updates",
+            Self::Values => "values",
+            Self::Messages => "messages",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+/// The modes of one stream: `values` alone, or any of the others together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamModes(Vec<StreamMode>);
+
+/// A text that names no modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`streamMode` is `values` alone, or some of updates, messages and debug with commas between")]
+pub struct UnsupportedMode;
+
+impl StreamModes {
+    /// Reads `updates,debug`; nothing is `updates`.
+    ///
+    /// # Errors
+    /// When a mode is unknown, or `values` is not alone.
+    pub fn parse(text: Option<&str>) -> Result<Self, UnsupportedMode> {
+        let Some(text) = text else { return Ok(Self(vec![StreamMode::Updates])) };
+        let mode = |name: &str| StreamMode::ALL.into_iter().find(|mode| mode.as_str() == name.trim());
+        let modes: Vec<_> = text.split(',').map(mode).collect::<Option<_>>().ok_or(UnsupportedMode)?;
+        if modes.contains(&StreamMode::Values) && modes.iter().any(|mode| *mode != StreamMode::Values) {
+            return Err(UnsupportedMode);
+        }
+        Ok(Self(modes))
+    }
+
+    /// Whether the stream shows snapshots instead of events.
+    pub fn is_values(&self) -> bool {
+        self.0.contains(&StreamMode::Values)
+    }
+
+    /// Whether the stream shows events of that kind. For `values`, whether a snapshot follows one.
+    pub fn show(&self, kind: &EventKind) -> bool {
+        self.0.iter().any(|mode| match mode {
+            StreamMode::Debug => true,
+            StreamMode::Updates => is_update(kind),
+            StreamMode::Values => is_update(kind) || *kind == EventKind::NodeStarted,
+            StreamMode::Messages => *kind == EventKind::OutputChunk,
+        })
+    }
+}
+
+fn is_update(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::RunStarted
+        | EventKind::RunCompleted
+        | EventKind::RunFailed
+        | EventKind::RunCancelled
+        | EventKind::RunPaused
+        | EventKind::RunResumed
+        | EventKind::NodeCompleted
+        | EventKind::NodeFailed
+        | EventKind::NodeSuspended
+        | EventKind::NodeResumed
+        | EventKind::NodeSkipped
+        | EventKind::NodeCancelled
+        | EventKind::NodeDispatched
+        | EventKind::ApprovalRequested
+        | EventKind::ApprovalReceived
+        | EventKind::ApprovalGranted
+        | EventKind::ApprovalRejected
+        | EventKind::ApprovalOverridden
+        | EventKind::ClarificationRequested
+        | EventKind::ClarificationResolved
+        | EventKind::InterruptRequested
+        | EventKind::InterruptResolved
+        | EventKind::ArtifactCreated
+        | EventKind::CapBreached => true,
+        EventKind::Other(kind) => {
+            ["run.", "approval.", "clarification.", "interrupt.", "eval.", "deployment."]
+                .iter()
+                .any(|p| kind.starts_with(p))
+                || &**kind == "workspace.updated"
+        }
+        EventKind::NodeStarted
+        | EventKind::NodeRetried
+        | EventKind::ChannelWritten
+        | EventKind::OutputChunk
+        | EventKind::VariableChanged
+        | EventKind::LogAppended
+        | EventKind::VersionPinned
+        | EventKind::LoopbackLimit
+        | EventKind::ReplayDiverged
+        | EventKind::AgentReasoned
+        | EventKind::AgentReasoningDelta
+        | EventKind::AgentToolCalled
+        | EventKind::AgentToolReturned
+        | EventKind::AgentHandoff
+        | EventKind::AgentDecided
+        | EventKind::OrchestratorDecided
+        | EventKind::ConversationOpened
+        | EventKind::ConversationExchanged
+        | EventKind::ConversationClosed
+        | EventKind::WorkflowChainEvent
+        | EventKind::ConfidenceEscalated
+        | EventKind::DispatchFanOut
+        | EventKind::DispatchJoin
+        | EventKind::ModelCapabilityInsufficient
+        | EventKind::ProviderUsage => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_that_are_taken_and_what_they_show() {
+        let cases = [
+            (None, true, false, false),
+            (Some("updates"), true, false, false),
+            (Some("debug"), true, true, true),
+            (Some("messages"), false, false, true),
+            (Some("updates,messages"), true, false, true),
+            (Some("values"), true, true, false),
+        ];
+        for (text, completed, started, chunk) in cases {
+            let modes = StreamModes::parse(text).unwrap();
+            assert_eq!(modes.show(&EventKind::RunCompleted), completed, "{text:?}");
+            assert_eq!(modes.show(&EventKind::NodeStarted), started, "{text:?}");
+            assert_eq!(modes.show(&EventKind::OutputChunk), chunk, "{text:?}");
+        }
+        for text in ["", "all", "updates,all", "values,updates", "debug,values"] {
+            assert_eq!(StreamModes::parse(Some(text)), Err(UnsupportedMode), "{text}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Signed references to an interrupt, for people without a key.
+//!
+//! `base64url(payload).base64url(hmac_sha256(secret, payload))`, without padding; the payload is canonical JSON. A token says
+//! what it is for and until when; whether the interrupt still waits, the run says.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canon::canonical;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::event::Millis;
+
+/// How long a token is good, in milliseconds.
+pub const LIFETIME_MS: u64 = 30 * 60 * 1000;
+/// The longest token that is looked at, in bytes.
+pub const MAX_BYTES: usize = 2048;
+
+/// What a token may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Intent {
+    /// Looking and answering.
+    Resolve,
+    /// Looking.
+    Inspect,
+}
+
+/// What a token says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InterruptToken {
+    /// The run.
+    pub run_id: String,
+    /// The node that waits.
+    pub node_id: String,
+    /// The interrupt.
+    pub interrupt_id: String,
+    /// Until when, in milliseconds.
+    pub expires_at: u64,
+    /// What for.
+    pub intent: Intent,
+}
+
+/// Why a token is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// It is none, or not signed by this host.
+    #[error("the token is not one of this host")]
+    Unknown,
+    /// Its time is over.
+    #[error("the token has expired")]
+    Expired,
+}
+
+impl InterruptToken {
+    /// The token as text.
+    pub fn sign(&self, secret: &[u8; 32]) -> String {
+        let payload =
+            serde_json::to_value(self).map_or_else(|_| String::new(), |value| canonical::string_of(&value));
+        let payload = URL_SAFE_NO_PAD.encode(payload.as_bytes());
+        let signature = URL_SAFE_NO_PAD.encode(mac(secret, payload.as_bytes()).finalize().into_bytes());
+        format!("{payload}.{signature}")
+    }
+
+    /// Reads a token that one of the secrets signed: the current one, or one that was rotated out and is still good.
+    ///
+    /// # Errors
+    /// When it is none, or its time is over.
+    pub fn verify(text: &str, secrets: &[[u8; 32]], now: Millis) -> Result<Self, TokenError> {
+        if text.len() > MAX_BYTES {
+            return Err(TokenError::Unknown);
+        }
+        let (payload, signature) = text.split_once('.').ok_or(TokenError::Unknown)?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Unknown)?;
+        // `verify_slice` compares in constant time; every secret is tried, whichever fits.
+        let fits = secrets.iter().fold(false, |fits, secret| {
+            fits | mac(secret, payload.as_bytes()).verify_slice(&signature).is_ok()
+        });
+        if !fits {
+            return Err(TokenError::Unknown);
+        }
+        let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| TokenError::Unknown)?;
+        let token: Self = serde_json::from_slice(&payload).map_err(|_| TokenError::Unknown)?;
+        if token.expires_at <= now.0 {
+            return Err(TokenError::Expired);
+        }
+        Ok(token)
+    }
+}
+
+fn mac(secret: &[u8; 32], payload: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+    mac.update(payload);
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> InterruptToken {
+        InterruptToken {
+            run_id: "run_1".into(),
+            node_id: "gate".into(),
+            interrupt_id: "run_1:gate:0".into(),
+            expires_at: 1000,
+            intent: Intent::Resolve,
+        }
+    }
+
+    #[test]
+    fn a_token_is_read_back_by_whoever_has_a_secret_that_signed_it() {
+        let (old, new) = ([1; 32], [2; 32]);
+        let text = token().sign(&old);
+        assert_eq!(InterruptToken::verify(&text, &[new, old], Millis(999)), Ok(token()));
+        assert_eq!(InterruptToken::verify(&text, &[new], Millis(999)), Err(TokenError::Unknown));
+        assert_eq!(InterruptToken::verify(&text, &[old], Millis(1000)), Err(TokenError::Expired));
+    }
+
+    #[test]
+    fn no_changed_character_survives() {
+        let text = token().sign(&[1; 32]);
+        for place in 0..text.len() {
+            let mut changed = text.clone().into_bytes();
+            changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert_eq!(
+                InterruptToken::verify(&changed, &[[1; 32]], Millis(0)),
+                Err(TokenError::Unknown),
+                "{place}"
+            );
+        }
+        for text in ["", ".", "a", "a.b", "a.b.c", &"a".repeat(9000)] {
+            assert_eq!(InterruptToken::verify(text, &[[1; 32]], Millis(0)), Err(TokenError::Unknown));
+        }
+    }
+}

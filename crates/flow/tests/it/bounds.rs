@@ -1,0 +1,184 @@
+//! Values that grow, names that are taken, and answers that claim too much.
+
+use flow::definition::problem::MAX_MESSAGE_BYTES;
+use flow::definition::{Capabilities, Definition};
+use flow::engine::bounds::{MAX_VALUE_BYTES, MAX_VALUE_DEPTH};
+use flow::engine::{Input, Refusal};
+use flow::event::wire;
+use flow::run::RunStatus;
+use serde_json::{Value, json};
+
+use crate::driver::{World, workflow};
+
+/// A loop in which a node is given what the other gave, so often, and that one puts it inside of what it gives.
+fn snowball(copies: usize) -> World {
+    let mut document = workflow(
+        "w",
+        &[("roll", "core.identity", json!({})), ("pack", "core.merge", json!({}))],
+        &[("roll", "pack"), ("pack", "roll")],
+    );
+    let port = json!({"type": "connection", "nodeId": "pack", "outputKey": "branches", "optional": true});
+    for copy in 0..copies {
+        document["nodes"][0]["inputs"][format!("copy{copy}")] = port.clone();
+    }
+    // A large piece, so that a few rounds are enough.
+    let snow = if copies > 1 { "x".repeat(MAX_VALUE_BYTES / 32) } else { String::new() };
+    document["nodes"][0]["inputs"]["snow"] = json!({"type": "static", "value": snow});
+    document["settings"] = json!({"maxLoopbackIterations": 100_000});
+    World::new(&[document])
+}
+
+#[test]
+fn a_value_that_grows_with_every_round_ends_at_a_bound() {
+    for (copies, word) in [(1, "levels deep"), (2, "bytes")] {
+        let mut world = snowball(copies);
+        world.create("w");
+        assert_eq!(world.status(), RunStatus::Failed, "{copies}");
+        let error = world.run().state.error.clone().unwrap();
+        assert_eq!(error.code, "validation_error");
+        assert!(error.message.contains(word), "{}", error.message);
+        for event in &world.run().events {
+            wire::decode(wire::encode("r", event).as_bytes()).unwrap();
+        }
+    }
+}
+
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!([inner]))
+}
+
+#[test]
+fn an_answer_that_the_log_could_not_be_read_with_is_refused() {
+    let gate = || {
+        let mut world = World::new(&[workflow(
+            "w",
+            &[("n", "core.interrupt", json!({"kind": "custom", "data": {"customKind": "x"}}))],
+            &[],
+        )]);
+        world.create("w");
+        world
+    };
+    for (value, taken) in [
+        (nested(MAX_VALUE_DEPTH), true),
+        (nested(MAX_VALUE_DEPTH + 1), false),
+        (nested(1000), false),
+        (json!("x".repeat(MAX_VALUE_BYTES / 2)), true),
+        (json!("x".repeat(MAX_VALUE_BYTES)), false),
+    ] {
+        let mut world = gate();
+        let answer = world.resolve("n", value.clone());
+        assert_eq!(answer.is_ok(), taken);
+        if let Err(refusal) = answer {
+            assert!(matches!(refusal, Refusal::BadAnswer { semantic: false, .. }), "{refusal:?}");
+        }
+        let variables = [("x".to_owned(), value)].into_iter().collect();
+        assert_eq!(gate().give("r", Input::Assign { variables }).is_ok(), taken);
+    }
+}
+
+#[test]
+fn a_run_that_waits_for_a_person_says_so_though_another_source_was_not_enough() {
+    let mut document = workflow(
+        "w",
+        &[
+            ("a", "core.noop", json!({})),
+            ("gate", "core.approvalGate", json!({})),
+            ("t", "core.noop", json!({})),
+        ],
+        &[("a", "t"), ("gate", "t")],
+    );
+    for edge in 0..2 {
+        document["edges"][edge]["triggerRule"] = "any_success".into();
+    }
+    document["edges"][0]["condition"] = json!({"type": "equals", "left": "output.x", "right": 1});
+    let mut world = World::new(&[document]);
+    world.create("w");
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
+    world.resolve("gate", json!({"action": "accept"})).unwrap();
+    assert_eq!(world.snapshot("r")["nodeStates"]["t"]["status"], "completed");
+}
+
+#[test]
+fn who_decided_is_who_decided_whatever_the_answer_says() {
+    let mut world = World::new(&[workflow("w", &[("gate", "core.approvalGate", json!({}))], &[])]);
+    world.create("w");
+    let claim = json!({"action": "accept", "decidedBy": "the boss", "output": "forged"});
+    world.resolve_as("r", "gate", claim.clone(), "ada", false).unwrap();
+    let outputs = &world.run().state.node(0).outputs;
+    assert_eq!((&outputs["decidedBy"], &outputs["output"]), (&json!("ada"), &claim));
+}
+
+#[test]
+fn an_override_that_names_no_role_asks_for_that_of_the_gate() {
+    let cases = [
+        (json!({"requiredRole": "approver", "override": {}}), true),
+        (json!({"requiredRole": "owner", "override": {}}), false),
+        (json!({"requiredRole": "owner", "override": {"requiredRole": "approver"}}), true),
+        (json!({"requiredRole": "approver", "override": {"requiredRole": "owner"}}), false),
+        (json!({"requiredRole": "approver", "requiredScope": "gates:open", "override": {}}), false),
+    ];
+    for (config, taken) in cases {
+        let kind = "core.openwop.governance.approvalGate";
+        let mut world = World::new(&[workflow("w", &[("gate", kind, config.clone())], &[])]);
+        world.create("w");
+        // The driver's callers have the role `approver`, and no other.
+        let answer = world.resolve("gate", json!({"action": "override", "reason": "late"}));
+        assert_eq!(answer.is_ok(), taken, "{config}");
+    }
+}
+
+#[test]
+fn two_interrupts_have_two_keys() {
+    let config = json!({"kind": "approval", "key": "k"});
+    let document =
+        workflow("w", &[("a", "core.interrupt", config.clone()), ("b", "core.interrupt", config)], &[]);
+    let problems = Definition::check(&document, &Capabilities::OURS).unwrap_err();
+    assert_eq!(problems[0].path, "/nodes/1/config/key");
+}
+
+#[test]
+fn what_is_wrong_is_told_in_a_few_lines_however_large_it_is() {
+    let large = json!({"kind": "x".repeat(100_000)});
+    let document = workflow("w", &[("a", "core.interrupt", large)], &[]);
+    for problem in Definition::check(&document, &Capabilities::OURS).unwrap_err() {
+        assert!(problem.message.len() <= MAX_MESSAGE_BYTES + '…'.len_utf8());
+    }
+}
+
+#[test]
+fn what_is_asked_and_what_answers_are_is_checked_when_the_workflow_is() {
+    let backtracks = json!({"type": "string", "pattern": "^(a+)+\\1$"});
+    let event = |data: Value| json!({"kind": "external-event", "data": data});
+    let question = |schema: &Value| json!({"questions": [{"id": "q", "question": "?", "schema": schema}]});
+    let cases = [
+        ("core.interrupt", event(json!({"eventType": "a", "correlation": {}})), None),
+        ("core.interrupt", event(json!({"correlation": {}})), Some("/nodes/0/config/data")),
+        (
+            "core.interrupt",
+            event(json!({"eventType": "a", "correlation": {}, "x": 1})),
+            Some("/nodes/0/config/data"),
+        ),
+        ("core.interrupt", json!({"kind": "custom"}), Some("/nodes/0/config")),
+        ("core.interrupt", json!({"kind": "approval"}), None),
+        ("core.interrupt", json!({"kind": "approval", "data": []}), Some("/nodes/0/config/data")),
+        (
+            "core.interrupt",
+            json!({"kind": "approval", "resumeSchema": {"type": 3}}),
+            Some("/nodes/0/config/resumeSchema"),
+        ),
+        (
+            "core.interrupt",
+            json!({"kind": "approval", "resumeSchema": backtracks}),
+            Some("/nodes/0/config/resumeSchema"),
+        ),
+        ("core.clarificationGate", question(&json!({"type": "string"})), None),
+        ("core.clarificationGate", question(&backtracks), Some("/nodes/0/config/questions/0/schema")),
+        ("core.conversationGate", json!({"schema": backtracks}), Some("/nodes/0/config/schema")),
+    ];
+    for (kind, config, path) in cases {
+        let document = workflow("w", &[("n", kind, config.clone())], &[]);
+        let found = Definition::check(&document, &Capabilities::OURS).err();
+        let found = found.and_then(|problems| Some(problems.first()?.path.clone()));
+        assert_eq!(found.as_deref(), path, "{kind} {config}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Which documents are workflows.
+
+use std::path::PathBuf;
+
+use flow::definition::{Capabilities, Definition};
+use serde_json::{Value, json};
+
+fn fixtures() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/openwop/fixtures");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("SKIPPED: {} is not there", folder.display());
+    None
+}
+
+/// What needs models, packs, prompts, memory or peers.
+const REFUSED: [&str; 21] = [
+    "conformance-a2a-task-roundtrip core.a2a.invoke",
+    "conformance-agent-channel-dispatch /nodes/0/agent/channel: channels of agents are not served here",
+    "conformance-agent-memory-cross-tenant core.identity",
+    "conformance-agent-memory-redaction core.identity",
+    "conformance-agent-memory-roundtrip core.identity",
+    "conformance-agent-memory-ttl core.identity",
+    "conformance-envelope-nl-to-format-engaged core.ai.structuredOutput",
+    "conformance-envelope-recovery-applied core.ai.structuredOutput",
+    "conformance-envelope-refusal core.ai.structuredOutput",
+    "conformance-envelope-retry-attempted core.ai.structuredOutput",
+    "conformance-envelope-retry-exhausted core.ai.structuredOutput",
+    "conformance-envelope-truncated core.ai.structuredOutput",
+    "conformance-envelope-truncation-cap-exhaustion core.ai.structuredOutput",
+    "conformance-mcp-tool-roundtrip core.ai.callPrompt",
+    "conformance-phase4-nondet-tool core.ai.structuredOutput",
+    "conformance-phase4-replay-divergence core.ai.structuredOutput",
+    "conformance-prompt-all-four-kinds local.sample.demo.mock-ai",
+    "conformance-prompt-end-to-end local.sample.demo.mock-ai",
+    "conformance-stream-text core.ai.callPrompt",
+    "conformance-wasm-pack-memory-cap-breach vendor.openwop.misbehaving.memory-bomb",
+    "conformance-wasm-pack-roundtrip vendor.openwop.rust-hello.greet",
+];
+
+fn workflow() -> Value {
+    json!({
+        "id": "small", "name": "Small", "version": "1.0",
+        "nodes": [
+            {"id": "a", "typeId": "core.noop", "name": "A", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}},
+            {"id": "b", "typeId": "core.noop", "name": "B", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}
+        ],
+        "edges": [{"id": "e", "sourceNodeId": "a", "targetNodeId": "b"}],
+        "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    })
+}
+
+#[test]
+fn every_conformance_workflow_is_taken_unless_it_needs_what_is_not_served() {
+    let Some(folder) = fixtures() else { return };
+    let mut refused = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let document: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        match Definition::check(&document, &Capabilities::OURS) {
+            Ok(definition) => assert_eq!(*definition.document, document),
+            Err(problems) => {
+                let reason = problems[0].offending_type_id.clone().unwrap_or_else(|| problems[0].to_string());
+                refused.push(format!("{} {reason}", document["id"].as_str().unwrap()));
+            }
+        }
+    }
+    refused.sort();
+    assert_eq!(refused, REFUSED);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change, &str); 22] = [
+        ("no object", |w| *w = json!([]), ": a workflow is a JSON object"),
+        ("a foreign member", |w| w["nods"] = json!(1), "/nods: unknown; did you mean `nodes`?"),
+        (
+            "an id of another form",
+            |w| w["id"] = json!("Small"),
+            "/id: a lower-case letter, then lower-case letters, digits, `_` and `-`",
+        ),
+        ("no nodes", |w| w["nodes"] = json!([]), "/nodes: 1 to 10000 items, and there are 0"),
+        ("nodes that are no list", |w| w["nodes"] = json!({}), "/nodes: a list has to stand here"),
+        ("a node that is none", |w| w["nodes"][1] = json!(7), "/nodes/1: an object has to stand here"),
+        ("an id twice", |w| w["nodes"][1]["id"] = json!("a"), "/nodes/1/id: another node has this id"),
+        (
+            "an unknown type",
+            |w| w["nodes"][1]["typeId"] = json!("core.nop"),
+            "/nodes/1/typeId: no node type of this name is served here; did you mean `core.noop`?",
+        ),
+        (
+            "no position",
+            |w| w["nodes"][1]["position"] = json!({}),
+            "/nodes/1/position: `x` and `y`, two numbers",
+        ),
+        (
+            "an edge from nowhere",
+            |w| w["edges"][0]["sourceNodeId"] = json!("z"),
+            "/edges/0/sourceNodeId: no node has this id",
+        ),
+        (
+            "an unknown rule",
+            |w| w["edges"][0]["triggerRule"] = json!("most"),
+            "/edges/0/triggerRule: one of all_success, any_success, all_complete, none_failed, any_failed",
+        ),
+        (
+            "a condition of no type",
+            |w| w["edges"][0]["condition"] = json!({}),
+            "/edges/0/condition: `type` is one of expression, equals, notEquals, contains, regex",
+        ),
+        (
+            "an expression that is none",
+            |w| w["edges"][0]["condition"] = json!({"type": "expression", "expression": "a =="}),
+            "/edges/0/condition: expected a value at byte 4",
+        ),
+        (
+            "a port from nowhere",
+            |w| {
+                w["nodes"][1]["inputs"] =
+                    json!({"x": {"type": "connection", "nodeId": "z", "outputKey": "o"}});
+            },
+            "/nodes/1/inputs/x: no node has the id `z`",
+        ),
+        (
+            "a port of no form",
+            |w| w["nodes"][1]["inputs"] = json!({"x": 5}),
+            "/nodes/1/inputs/x: an object with `type` has to stand here",
+        ),
+        (
+            "a variable twice",
+            |w| w["variables"] = json!([{"name": "v", "type": "string"}, {"name": "v", "type": "string"}]),
+            "/variables/1/name: another variable has this name",
+        ),
+        (
+            "an unknown reducer",
+            |w| w["channels"] = json!({"c": {"reducer": "concat"}}),
+            "/channels/c/reducer: one of replace, append, merge, counter, votes, feedback, message, or vendor.<org>.<name>",
+        ),
+        (
+            "an age for what does not age",
+            |w| w["channels"] = json!({"c": {"reducer": "merge", "ttlMs": 5}}),
+            "/channels/c/ttlMs: only entries of append, votes and feedback age",
+        ),
+        (
+            "a trigger to nowhere",
+            |w| w["triggers"] = json!([{"id": "t", "type": "manual", "nodeId": "z"}]),
+            "/triggers/0/nodeId: no node has this id",
+        ),
+        (
+            "a schema that is none",
+            |w| w["configurableSchema"] = json!({"type": 5}),
+            "/configurableSchema: no JSON Schema of 2020-12: ",
+        ),
+        (
+            "a negative limit",
+            |w| w["settings"] = json!({"timeout": -1}),
+            "/settings/timeout: an integer from 0",
+        ),
+        (
+            "a join without parallel",
+            |w| {
+                w["nodes"][0]["typeId"] = json!("core.dispatch");
+                w["nodes"][0]["config"] = json!({"joinPolicy": {"mode": "wait-all"}});
+            },
+            "/nodes/0/config/joinPolicy: `joinPolicy` needs `fanOutPolicy: parallel`",
+        ),
+    ];
+    assert!(Definition::check(&workflow(), &Capabilities::OURS).is_ok());
+    for (name, change, expected) in cases {
+        let mut document = workflow();
+        change(&mut document);
+        let problems = Definition::check(&document, &Capabilities::OURS).unwrap_err();
+        let told = problems.iter().map(ToString::to_string).any(|problem| problem.starts_with(expected));
+        assert!(told, "{name}: {problems:?}");
+    }
+}
+
+#[test]
+fn types_behind_a_gate_are_refused_where_it_is_closed() {
+    let none = Capabilities {
+        conversation: false,
+        orchestrator: false,
+        dispatch: false,
+        fan_out: false,
+        dispatch_mapping: false,
+        sub_workflow_input_mapping: false,
+        mock_agent: false,
+    };
+    let cases = [
+        ("core.conversationGate", json!({}), "conversationPrimitive"),
+        ("core.orchestrator.supervisor", json!({}), "orchestrator.supported"),
+        ("core.dispatch", json!({}), "dispatch.supported"),
+        ("core.dispatch", json!({"fanOutPolicy": "parallel"}), "dispatch.fanOutSupported"),
+        ("core.dispatch", json!({"inputMapping": {"a": "b"}}), "agents.dispatchMapping"),
+        (
+            "core.subWorkflow",
+            json!({"workflowId": "x", "inputMapping": {"a": "b"}}),
+            "subWorkflow.inputMapping",
+        ),
+        ("core.conformance.mock-agent", json!({}), "conformance.mockAgent"),
+    ];
+    for (type_id, config, capability) in cases {
+        let mut document = workflow();
+        document["nodes"][0]["typeId"] = json!(type_id);
+        document["nodes"][0]["config"] = config;
+        let problems = Definition::check(&document, &none).unwrap_err();
+        let told = problems.iter().any(|problem| {
+            problem.required_capability == Some(capability)
+                && problem.offending_type_id.as_deref() == Some(type_id)
+                && problem.node_id.as_deref() == Some("a")
+        });
+        assert!(told, "{type_id}: {problems:?}");
+    }
+}
+
+#[test]
+fn loops_are_found_and_the_rest_is_in_order() {
+    let mut document = workflow();
+    document["edges"] = json!([
+        {"id": "e", "sourceNodeId": "a", "targetNodeId": "b"},
+        {"id": "f", "sourceNodeId": "b", "targetNodeId": "a"}
+    ]);
+    let definition = Definition::check(&document, &Capabilities::OURS).unwrap();
+    assert_eq!(definition.graph.loops_back, [false, true]);
+    assert_eq!(definition.graph.order, [0, 1]);
+    assert_eq!(definition.graph.incoming, [vec![], vec![0]]);
+    assert_eq!(definition.graph.outgoing, [vec![0], vec![1]]);
+}

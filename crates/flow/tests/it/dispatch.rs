@@ -1,0 +1,234 @@
+//! Supervisors and their workers.
+
+use flow::event::EventKind;
+use flow::run::RunStatus;
+use serde_json::{Value, json};
+
+use crate::driver::{World, workflow};
+
+/// A supervisor that names some workers at once, and then ends. The test tells how they end.
+fn world(workers: &[&str], config: Value) -> World {
+    let plan = json!([{"kind": "next-worker", "nextWorkerIds": workers}, {"kind": "terminate"}]);
+    let nodes = [
+        ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
+        ("d", "core.dispatch", config),
+    ];
+    let mut documents = vec![workflow("w", &nodes, &[("s", "d"), ("d", "s")])];
+    let mut unique: Vec<&str> = workers.to_vec();
+    unique.dedup();
+    documents.extend(unique.iter().map(|id| workflow(id, &[("n", "core.noop", json!({}))], &[])));
+    let mut world = World::new(&documents);
+    world.by_hand = unique.iter().map(|id| (*id).to_owned()).collect();
+    world.create("w");
+    world
+}
+
+fn child(world: &World, workflow_id: &str) -> String {
+    world.children().into_iter().find(|(id, _)| id == workflow_id).unwrap().1
+}
+
+#[test]
+fn how_several_workers_are_joined() {
+    use RunStatus::{Cancelled, Completed, Failed, Running};
+    // The ends in the order in which they are seen; the outcome of the join, how many were cancelled, and the run.
+    type Ends<'a> = &'a [(&'a str, RunStatus)];
+    let all: Ends<'_> = &[("b", Completed), ("a", Completed), ("c", Completed)];
+    let cases: [(Value, Ends<'_>, &str, usize, RunStatus); 14] = [
+        (json!({"mode": "wait-all"}), all, "satisfied", 0, Completed),
+        (
+            json!({"mode": "wait-all"}),
+            &[("a", Failed), ("b", Completed), ("c", Cancelled)],
+            "partial",
+            0,
+            Completed,
+        ),
+        (json!({"mode": "wait-all"}), &[("a", Failed)], "", 0, Running),
+        (json!({"mode": "wait-all", "onChildFailure": "fail-fast"}), &[("c", Failed)], "failed", 2, Failed),
+        (
+            json!({"mode": "wait-all", "onChildFailure": "absorb"}),
+            &[("a", Failed), ("b", Failed), ("c", Failed)],
+            "partial",
+            0,
+            Completed,
+        ),
+        (
+            json!({"mode": "quorum", "quorum": 2}),
+            &[("c", Completed), ("a", Completed)],
+            "satisfied",
+            1,
+            Completed,
+        ),
+        (json!({"mode": "quorum", "quorum": 2}), &[("c", Failed), ("a", Failed)], "failed", 1, Failed),
+        (
+            json!({"mode": "quorum", "quorum": 2}),
+            &[("c", Failed), ("a", Completed), ("b", Completed)],
+            "partial",
+            0,
+            Completed,
+        ),
+        (
+            json!({"mode": "quorum", "quorum": 2, "onChildFailure": "absorb"}),
+            &[("c", Failed), ("a", Failed)],
+            "partial",
+            1,
+            Completed,
+        ),
+        (json!({"mode": "quorum", "quorum": 4}), &[], "failed", 0, Failed),
+        (json!({"mode": "first"}), &[("b", Completed)], "satisfied", 2, Completed),
+        (json!({"mode": "first"}), &[("b", Failed), ("a", Completed)], "partial", 1, Completed),
+        (json!({"mode": "race"}), &[("c", Completed)], "satisfied", 2, Completed),
+        (json!({"mode": "race"}), &[("c", Failed)], "partial", 2, Completed),
+    ];
+    for (policy, ends, outcome, cancelled, status) in cases {
+        let config = json!({"fanOutPolicy": "parallel", "joinPolicy": policy});
+        let mut world = world(&["a", "b", "c"], config);
+        let fan_out = &world.find(EventKind::DispatchFanOut)[0];
+        assert_eq!(fan_out.payload["childCount"], 3);
+        let mut seen = Vec::new();
+        for (id, status) in ends {
+            let run_id = child(&world, id);
+            world.end_child(&run_id, *status, json!({}));
+            seen.push(run_id);
+        }
+        assert_eq!(world.status(), status, "{policy} {ends:?}");
+        assert_eq!(world.cancelled.len(), cancelled, "{policy} {ends:?}");
+        match world.find(EventKind::DispatchJoin).first() {
+            None => assert_eq!(outcome, ""),
+            Some(join) => {
+                assert_eq!(join.payload["joinOutcome"], outcome, "{policy} {ends:?}");
+                assert_eq!(join.payload["mergeOrder"], json!(seen), "the order is the one that was seen");
+            }
+        }
+    }
+}
+
+#[test]
+fn workers_wait_for_a_place_and_none_is_dropped() {
+    let config = json!({"fanOutPolicy": "parallel", "maxConcurrency": 2});
+    let mut world = world(&["a", "b", "c", "d"], config);
+    assert_eq!(world.started, ["a", "b"]);
+    world.end_child(&child(&world, "b"), RunStatus::Completed, json!({}));
+    assert_eq!(world.started, ["a", "b", "c"]);
+    for id in ["a", "c", "d"] {
+        world.end_child(&child(&world, id), RunStatus::Completed, json!({}));
+    }
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+#[test]
+fn the_last_to_end_decides_what_stays() {
+    let config = json!({"fanOutPolicy": "parallel", "outputMapping": {"result": "x"}});
+    let mut world = world(&["a", "b"], config);
+    world.end_child(&child(&world, "b"), RunStatus::Completed, json!({"x": "of b"}));
+    world.end_child(&child(&world, "a"), RunStatus::Completed, json!({"x": "of a"}));
+    assert_eq!(world.snapshot("r")["variables"]["result"], "of a");
+}
+
+#[test]
+fn a_worker_that_does_not_complete_gives_nothing() {
+    for status in [RunStatus::Failed, RunStatus::Cancelled] {
+        let mut world = world(&["a"], json!({"outputMapping": {"result": "x"}}));
+        world.end_child(&child(&world, "a"), status, json!({"x": 1}));
+        assert_eq!(world.snapshot("r")["error"]["code"], "child_failed");
+        assert!(world.snapshot("r")["variables"].get("result").is_none());
+    }
+}
+
+#[test]
+fn workers_that_are_not_started() {
+    let cases = [
+        (json!({"fanOutPolicy": "reject"}), vec!["a", "b"], "fan_out_unsupported"),
+        (json!({"iterationCap": 1}), vec!["a", "b"], "dispatch_limit_exceeded"),
+    ];
+    for (config, workers, code) in cases {
+        let mut world = world(&workers, config);
+        if !world.children().is_empty() {
+            world.end_child(&child(&world, "a"), RunStatus::Completed, json!({}));
+        }
+        assert_eq!(world.snapshot("r")["error"]["code"], code);
+    }
+    let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["nobody"]}]);
+    let supervisor = ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan}));
+    let dispatch = ("d", "core.dispatch", json!({}));
+    for (nodes, edges, code) in [
+        (vec![supervisor, dispatch.clone()], vec![("s", "d"), ("d", "s")], "unknown_child_workflow"),
+        (vec![dispatch], vec![], "no_pending_decision"),
+    ] {
+        let mut world = World::new(&[workflow("w", &nodes, &edges)]);
+        world.create("w");
+        assert_eq!(world.snapshot("r")["error"]["code"], code);
+    }
+}
+
+#[test]
+fn a_question_of_the_supervisor_goes_to_a_person() {
+    let plan = json!([{"kind": "ask-user", "prompt": "Which one?"}]);
+    for (routing, answer, kind) in [
+        ("auto", json!({"content": "this"}), "conversation.exchange"),
+        ("clarification", json!({"answers": {"answer": "this"}}), "clarification"),
+    ] {
+        let nodes = [
+            ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
+            ("d", "core.dispatch", json!({"askUserRouting": routing})),
+        ];
+        let mut world = World::new(&[workflow("w", &nodes, &[("s", "d"), ("d", "s")])]);
+        world.create("w");
+        assert_eq!(world.run().state.interrupts["d"].kind, kind);
+        world.resolve("d", answer).unwrap();
+        assert_eq!(world.status(), RunStatus::Completed);
+        assert_eq!(
+            world.find(EventKind::OrchestratorDecided).len(),
+            2,
+            "the supervisor goes on after the answer"
+        );
+    }
+}
+
+#[test]
+fn a_supervisor_that_only_asks_is_stopped() {
+    let plan: Vec<Value> = (0..9).map(|_| json!({"kind": "ask-user", "prompt": "And now?"})).collect();
+    let nodes = [
+        ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
+        ("d", "core.dispatch", json!({})),
+    ];
+    let mut document = workflow("w", &nodes, &[("s", "d"), ("d", "s")]);
+    document["settings"]["maxLoopbackIterations"] = 100.into();
+    let mut world = World::new(&[document]);
+    world.create("w");
+    for _ in 0..3 {
+        world.resolve("d", json!({"content": "more"})).unwrap();
+    }
+    assert_eq!(world.snapshot("r")["error"]["code"], "clarification_limit_exceeded");
+    assert_eq!(world.find(EventKind::CapBreached)[0].payload["kind"], "clarification");
+}
+
+#[test]
+fn what_becomes_of_a_sub_workflow_that_fails() {
+    for (policy, status) in [("fail-parent", RunStatus::Failed), ("absorb", RunStatus::Completed)] {
+        let nodes = [(
+            "n",
+            "core.subWorkflow",
+            json!({"workflowId": "child", "onChildFailure": policy, "outputMapping": {"v": "v"}}),
+        )];
+        let mut child = workflow("child", &[("f", "core.fail", json!({}))], &[]);
+        child["variables"] = json!([{"name": "v", "type": "number", "defaultValue": 1}]);
+        let mut world = World::new(&[workflow("w", &nodes, &[]), child]);
+        world.create("w");
+        assert_eq!(world.status(), status);
+        assert!(world.snapshot("r")["variables"].get("v").is_none());
+        assert_eq!(world.snapshot("r")["childRuns"][0]["status"], "failed");
+    }
+}
+
+#[test]
+fn a_second_attempt_of_a_sub_workflow_is_another_child() {
+    let nodes = [("n", "core.subWorkflow", json!({"workflowId": "child"}))];
+    let mut document = workflow("w", &nodes, &[]);
+    document["settings"]["maxRetries"] = 1.into();
+    let mut world = World::new(&[document, workflow("child", &[("f", "core.fail", json!({}))], &[])]);
+    world.create("w");
+    world.pass(1000);
+    let children = world.children();
+    assert_eq!((children.len(), world.status()), (2, RunStatus::Failed));
+    assert_ne!(children[0].1, children[1].1);
+}

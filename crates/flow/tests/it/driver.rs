@@ -1,0 +1,368 @@
+//! A host in memory: it carries out effects, keeps a clock that tests move, and checks every decision.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use flow::definition::{Capabilities, Definition};
+use flow::engine::{self, Activity, Decision, Effect, Input, Limits, Refusal, TimerKey, decide};
+use flow::event::{Event, EventKind, Millis, event_id, wire};
+use flow::run::{Genesis, RunStatus, SharedGenesis};
+use flow::snapshot::snapshot;
+use flow::state::{RunError, RunState};
+use serde_json::{Map, Value, json};
+
+use crate::schemas;
+
+/// A run, as a host keeps it.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) genesis: SharedGenesis,
+    pub(crate) state: RunState,
+    pub(crate) events: Vec<Event>,
+}
+
+/// All runs, and the time.
+pub(crate) struct World {
+    pub(crate) definitions: BTreeMap<String, Arc<Definition>>,
+    pub(crate) runs: BTreeMap<String, Run>,
+    pub(crate) now: Millis,
+    pub(crate) limits: Limits,
+    pub(crate) timers: BTreeSet<(Millis, String, TimerKey)>,
+    /// What effects give; those of nodes that are not here wait for [`World::perform`].
+    pub(crate) outcomes: BTreeMap<String, VecDeque<Result<Value, RunError>>>,
+    /// How often each effect was asked for, by its identity.
+    pub(crate) asked: BTreeMap<String, u32>,
+    /// The workflows whose runs do not begin by themselves: their end is told by the test.
+    pub(crate) by_hand: BTreeSet<String>,
+    pub(crate) started: Vec<String>,
+    pub(crate) cancelled: Vec<String>,
+    queue: VecDeque<(String, Effect)>,
+}
+
+pub(crate) const START: Millis = Millis(1_793_000_000_000);
+
+impl World {
+    pub(crate) fn new(documents: &[Value]) -> Self {
+        let read = |document: &Value| {
+            let definition =
+                Definition::check(document, &Capabilities { mock_agent: true, ..Capabilities::OURS });
+            Arc::new(definition.unwrap_or_else(|problems| panic!("{}: {problems:#?}", document["id"])))
+        };
+        let definitions = documents.iter().map(read);
+        Self {
+            definitions: definitions.map(|definition| (definition.id.clone(), definition)).collect(),
+            runs: BTreeMap::new(),
+            now: START,
+            limits: Limits::default(),
+            timers: BTreeSet::new(),
+            outcomes: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            by_hand: BTreeSet::new(),
+            started: Vec::new(),
+            cancelled: Vec::new(),
+            queue: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn genesis(
+        &self,
+        run_id: &str,
+        workflow_id: &str,
+        inputs: Value,
+        configurable: Value,
+    ) -> Genesis {
+        let object = |value: Value| value.as_object().unwrap().clone();
+        Genesis {
+            run_id: run_id.into(),
+            tenant: "tenant".into(),
+            principal: "somebody".into(),
+            workflow_id: workflow_id.into(),
+            definition: self.definitions[workflow_id].digest,
+            scope_id: None,
+            inputs: object(inputs),
+            configurable: object(configurable),
+            tags: Vec::new(),
+            metadata: Map::new(),
+            callback_url: None,
+            parent: None,
+            fork: None,
+            created_at: self.now.0,
+            forced_engine_version: None,
+            test: false,
+        }
+    }
+
+    /// Adds a run without any event.
+    pub(crate) fn put(&mut self, genesis: Genesis) {
+        let definition = self.definitions[&genesis.workflow_id].clone();
+        let genesis = Arc::new(genesis);
+        let state = RunState::new(&definition, genesis.clone());
+        let id = genesis.run_id.clone();
+        self.runs.insert(id, Run { definition, genesis, state, events: Vec::new() });
+    }
+
+    /// Creates a run `r` of a workflow.
+    pub(crate) fn create(&mut self, workflow_id: &str) -> &Run {
+        self.create_with(workflow_id, json!({}), json!({}))
+    }
+
+    pub(crate) fn create_with(&mut self, workflow_id: &str, inputs: Value, configurable: Value) -> &Run {
+        self.put(self.genesis("r", workflow_id, inputs, configurable));
+        self.give("r", Input::Create).unwrap();
+        self.run()
+    }
+
+    pub(crate) fn run(&self) -> &Run {
+        &self.runs["r"]
+    }
+
+    /// Gives an input to a run, and carries out what follows, in all runs.
+    pub(crate) fn give(&mut self, run_id: &str, input: Input) -> Result<Vec<Event>, Refusal> {
+        let events = self.take(run_id, input)?;
+        while let Some((run_id, effect)) = self.queue.pop_front() {
+            self.carry_out(&run_id, effect);
+        }
+        Ok(events)
+    }
+
+    fn take(&mut self, run_id: &str, input: Input) -> Result<Vec<Event>, Refusal> {
+        let (limits, now) = (self.limits, self.now);
+        let known: BTreeSet<String> = self.definitions.keys().cloned().collect();
+        let run = self.runs.get_mut(run_id).unwrap();
+        let before = run.state.clone();
+        let children = |workflow_id: &str| known.contains(workflow_id);
+        let decided = decide(&run.definition, &mut run.state, input, now, &limits, &children);
+        if decided.is_err() {
+            assert_eq!(run.state, before, "a refusal changes nothing");
+        }
+        let decision = decided?;
+        Ok(self.append(run_id, decision))
+    }
+
+    /// Adds the events of a decision, checks them, and queues its effects.
+    pub(crate) fn append(&mut self, run_id: &str, decision: Decision) -> Vec<Event> {
+        let run = self.runs.get_mut(run_id).unwrap();
+        let was_over = run.events.last().is_some_and(|event| event.kind.is_terminal());
+        for event in &decision.events {
+            let bytes = wire::encode(run_id, event);
+            assert_eq!(wire::decode(bytes.as_bytes()).unwrap(), *event, "an event survives the disk");
+            schemas::check_event(event);
+        }
+        run.events.extend(decision.events.iter().cloned());
+        check_log(&run.events);
+        let folded = RunState::fold(&run.definition, run.genesis.clone(), &run.events).unwrap();
+        assert_eq!(folded, run.state, "the fold of the events is the state");
+        schemas::check_snapshot(&snapshot(&run.definition, &run.state, self.now));
+        let (status, parent) = (run.state.status, run.genesis.parent.clone());
+        if status.is_terminal()
+            && !was_over
+            && let Some(parent) = parent
+        {
+            self.tell_parent(&parent.run_id, run_id);
+        }
+        self.queue.extend(decision.effects.into_iter().map(|effect| (run_id.to_owned(), effect)));
+        decision.events
+    }
+
+    fn tell_parent(&mut self, parent: &str, child: &str) {
+        let child = &self.runs[child];
+        let input = Input::ChildEnded {
+            run_id: child.genesis.run_id.clone(),
+            status: child.state.status,
+            variables: child.state.variables.clone(),
+            error: child.state.error.clone(),
+        };
+        self.take(parent, input).unwrap();
+    }
+
+    fn carry_out(&mut self, run_id: &str, effect: Effect) {
+        match effect {
+            Effect::SetTimer { timer, at } => {
+                self.timers.insert((at, run_id.to_owned(), timer));
+            }
+            Effect::ClearTimer { timer } => {
+                self.timers.retain(|(_, run, key)| run != run_id || *key != timer);
+            }
+            Effect::StartChild(start) => self.start_child(start),
+            Effect::CancelChild { run_id: child } => {
+                self.cancelled.push(child.clone());
+                let cancel =
+                    Input::Cancel { reason: None, by: "host".into(), parent_run_id: Some(run_id.to_owned()) };
+                if self.runs.contains_key(&child) {
+                    let _ = self.take(&child, cancel);
+                }
+            }
+            Effect::Activity(activity) => self.perform_if_known(run_id, &activity),
+            Effect::InterruptRaised { .. }
+            | Effect::InterruptClosed { .. }
+            | Effect::StoreArtifact { .. } => {}
+        }
+    }
+
+    fn perform_if_known(&mut self, run_id: &str, activity: &Activity) {
+        *self.asked.entry(activity.logical_invocation_id.clone()).or_default() += 1;
+        let known = self.outcomes.get_mut(&activity.node_id).and_then(VecDeque::pop_front);
+        if let Some(outcome) = known {
+            let (node_id, ordinal) = (activity.node_id.clone(), activity.ordinal);
+            self.take(run_id, Input::ActivityDone { node_id, ordinal, outcome }).unwrap();
+        }
+    }
+
+    fn start_child(&mut self, start: engine::StartChild) {
+        self.started.push(start.workflow_id.clone());
+        if let Some(child) = self.runs.get(&start.run_id) {
+            if child.state.status.is_terminal() {
+                self.tell_parent(&start.parent.run_id, &start.run_id);
+            }
+            return;
+        }
+        let mut genesis = self.genesis(&start.run_id, &start.workflow_id, json!({}), json!({}));
+        genesis.inputs = start.inputs;
+        genesis.parent = Some(start.parent);
+        self.put(genesis);
+        if !self.by_hand.contains(&start.workflow_id) {
+            self.take(&start.run_id, Input::Create).unwrap();
+        }
+    }
+
+    /// Moves the clock, and wakes whatever is due on the way, at its time.
+    pub(crate) fn pass(&mut self, milliseconds: u64) {
+        let until = self.now.plus(milliseconds);
+        while let Some((at, run_id, timer)) = self.timers.first().cloned().filter(|(at, _, _)| *at <= until) {
+            self.timers.remove(&(at, run_id.clone(), timer.clone()));
+            self.now = self.now.max(at);
+            let input = if timer == TimerKey::Run { Input::RunDeadline } else { Input::TimerDue { timer } };
+            self.give(&run_id, input).unwrap();
+        }
+        self.now = until;
+    }
+
+    /// Tells a parent how a child ended, by hand.
+    pub(crate) fn end_child(&mut self, child: &str, status: RunStatus, variables: Value) {
+        let error = (status == RunStatus::Failed).then(|| RunError::new("broken", "it broke"));
+        let variables = variables.as_object().unwrap().clone();
+        let input = Input::ChildEnded { run_id: child.into(), status, variables, error };
+        self.give("r", input).unwrap();
+    }
+
+    pub(crate) fn resolve(&mut self, node_id: &str, value: Value) -> Result<Vec<Event>, Refusal> {
+        self.resolve_as("r", node_id, value, "somebody", false)
+    }
+
+    pub(crate) fn resolve_as(
+        &mut self,
+        run_id: &str,
+        node_id: &str,
+        value: Value,
+        by: &str,
+        by_token: bool,
+    ) -> Result<Vec<Event>, Refusal> {
+        let grants = vec!["approver".to_owned()];
+        let node_id = node_id.to_owned();
+        self.give(run_id, Input::Resolve { node_id, resume_value: value, by: by.into(), grants, by_token })
+    }
+
+    pub(crate) fn snapshot(&self, run_id: &str) -> Value {
+        let run = &self.runs[run_id];
+        snapshot(&run.definition, &run.state, self.now)
+    }
+
+    pub(crate) fn status(&self) -> RunStatus {
+        self.run().state.status
+    }
+
+    /// The kinds of events of a run, with their nodes: `node.started a`.
+    pub(crate) fn shape(&self, run_id: &str) -> Vec<String> {
+        shape(&self.runs[run_id].events)
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<&str> {
+        self.run().events.iter().map(|event| event.kind.as_str()).collect()
+    }
+
+    pub(crate) fn find(&self, kind: EventKind) -> Vec<&Event> {
+        self.run().events.iter().filter(|event| event.kind == kind).collect()
+    }
+
+    /// The children of `r`, by their workflow, in the order in which they were started.
+    pub(crate) fn children(&self) -> Vec<(String, String)> {
+        let children = self.run().state.children.iter();
+        children.map(|child| (child.workflow_id.clone(), child.run_id.clone())).collect()
+    }
+}
+
+pub(crate) fn shape(events: &[Event]) -> Vec<String> {
+    let line = |event: &Event| match &event.node_id {
+        Some(node) => format!("{} {node}", event.kind),
+        None => event.kind.to_string(),
+    };
+    events.iter().map(line).collect()
+}
+
+/// The laws of every log.
+fn check_log(events: &[Event]) {
+    let mut begun = BTreeSet::new();
+    let mut asked = BTreeSet::new();
+    for (place, event) in events.iter().enumerate() {
+        assert_eq!(event.sequence, u64::try_from(place).unwrap());
+        assert_eq!(event.kind == EventKind::RunStarted, place == 0, "a log begins with run.started");
+        assert!(!event.kind.is_terminal() || place + 1 == events.len(), "nothing follows the end");
+        if let Some(cause) = &event.causation_id
+            && place > 0
+        {
+            let earlier = (0..place)
+                .any(|earlier| cause.ends_with(&event_id("", u64::try_from(earlier).unwrap())[4..]));
+            assert!(earlier, "{cause} is no earlier event than {place}");
+        }
+        let node = event.node_id.clone().unwrap_or_default();
+        match event.kind {
+            EventKind::NodeStarted => {
+                begun.insert(node);
+            }
+            EventKind::NodeCompleted | EventKind::NodeSuspended | EventKind::NodeCancelled => {
+                assert!(begun.contains(&node), "{node} ended without a beginning");
+            }
+            EventKind::InterruptRequested => {
+                asked.insert(event.payload["interruptId"].clone().to_string());
+            }
+            EventKind::InterruptResolved => {
+                assert!(asked.contains(&event.payload["interruptId"].to_string()));
+            }
+            EventKind::RunFailed => {
+                let explained = events[..place].iter().any(|earlier| {
+                    matches!(
+                        earlier.kind,
+                        EventKind::NodeFailed | EventKind::CapBreached | EventKind::LoopbackLimit
+                    )
+                });
+                assert!(explained, "a failure is explained before it");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A workflow of nodes `(id, type, config)` and edges `(from, to)`.
+pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)], edges: &[(&str, &str)]) -> Value {
+    let nodes: Vec<Value> = nodes
+        .iter()
+        .map(|(id, kind, config)| {
+            json!({
+                "id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config,
+                "inputs": {},
+            })
+        })
+        .collect();
+    let edges: Vec<Value> = edges
+        .iter()
+        .enumerate()
+        .map(|(place, (from, to))| {
+            json!({"id": format!("e{place:05}"), "sourceNodeId": from, "targetNodeId": to})
+        })
+        .collect();
+    json!({
+        "id": id, "name": id, "version": "1", "nodes": nodes, "edges": edges, "triggers": [], "variables": [],
+        "metadata": {}, "settings": {},
+    })
+}

@@ -1,0 +1,179 @@
+//! Recorded logs: what was written once is read for ever.
+//!
+//! `tests/golden/logs/<name>` holds one run: the definition and the genesis, the log as the bytes that were stored, and the
+//! snapshot that they fold to. With `UPDATE_GOLDEN=1` the folders are written anew. A change that makes this necessary
+//! is a change of the format: keep the old folder beside the new one, under a name of its own in [`KEPT`], because the logs of
+//! older versions stay on the disks of those who ran them.
+
+mod scenarios;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flow::definition::{Capabilities, Definition};
+use flow::engine::Limits;
+use flow::engine::replay::{Source, replay};
+use flow::event::{Event, EventKind, wire};
+use flow::run::Genesis;
+use flow::snapshot::snapshot;
+use flow::state::RunState;
+use serde_json::Value;
+
+use self::scenarios::{CHILDREN, SCENARIOS, Scenario};
+use crate::driver::World;
+
+/// Folders of logs that this version would write otherwise, and still reads.
+const KEPT: &[&str] = &[];
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/logs").join(name)
+}
+
+/// A run as it is kept.
+struct Kept {
+    definition: Definition,
+    genesis: Genesis,
+    events: Vec<Event>,
+    lines: String,
+    snapshot: Value,
+}
+
+fn read(name: &str) -> Kept {
+    let text = |file: &str| {
+        let path = folder(name).join(file);
+        let hint = "run the tests with UPDATE_GOLDEN=1";
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}; {hint}", path.display()))
+    };
+    let document: Value = serde_json::from_str(&text("definition.json")).unwrap();
+    let lines = text("events.jsonl");
+    Kept {
+        definition: Definition::check(&document, &Capabilities::OURS).unwrap(),
+        genesis: serde_json::from_str(&text("genesis.json")).unwrap(),
+        events: lines.lines().map(|line| wire::decode(line.as_bytes()).unwrap()).collect(),
+        lines,
+        snapshot: serde_json::from_str(&text("snapshot.json")).unwrap(),
+    }
+}
+
+/// The runs that a scenario leaves, by folder.
+fn played(scenario: &Scenario) -> Vec<(&'static str, World, String)> {
+    let play = || {
+        let mut world = (scenario.world)();
+        (scenario.play)(&mut world);
+        world
+    };
+    let mut runs = vec![(scenario.name, play(), "r".to_owned())];
+    for (_, folder, workflow_id) in CHILDREN.iter().filter(|(parent, ..)| *parent == scenario.name) {
+        let world = play();
+        let child = world.children().into_iter().find(|(id, _)| id == workflow_id).unwrap().1;
+        runs.push((folder, world, child));
+    }
+    runs
+}
+
+fn lines(run_id: &str, events: &[Event]) -> String {
+    events.iter().fold(String::new(), |mut lines, event| {
+        writeln!(lines, "{}", wire::encode(run_id, event)).unwrap();
+        lines
+    })
+}
+
+/// What a reader sees at the moment of the last event.
+fn shown(definition: &Definition, genesis: &Genesis, events: &[Event]) -> Value {
+    let state = RunState::fold(definition, Arc::new(genesis.clone()), events).unwrap();
+    snapshot(definition, &state, events.last().unwrap().timestamp)
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{}\n", serde_json::to_string_pretty(value).unwrap())
+}
+
+#[test]
+fn a_run_decides_what_it_decided_when_it_was_recorded() {
+    for scenario in SCENARIOS {
+        for (name, world, run_id) in played(scenario) {
+            let run = &world.runs[&run_id];
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                std::fs::create_dir_all(folder(name)).unwrap();
+                let write = |file: &str, text: String| std::fs::write(folder(name).join(file), text).unwrap();
+                write("definition.json", pretty(&run.definition.document));
+                write("genesis.json", pretty(&serde_json::to_value(&*run.genesis).unwrap()));
+                write("events.jsonl", lines(&run_id, &run.events));
+                write("snapshot.json", pretty(&shown(&run.definition, &run.genesis, &run.events)));
+            }
+            let kept = read(name);
+            assert_eq!(kept.genesis, *run.genesis, "{name}");
+            assert_eq!(kept.definition.digest, run.definition.digest, "{name}: the document is another one");
+            assert!(
+                kept.lines == lines(&run_id, &run.events),
+                "{name}: the run now decides\n{}\nand not\n{}\nIf that is meant, keep the old folder under another \
+                 name and run again with UPDATE_GOLDEN=1",
+                lines(&run_id, &run.events),
+                kept.lines,
+            );
+        }
+    }
+}
+
+#[test]
+fn a_recorded_log_folds_to_what_it_folded_to() {
+    let names =
+        std::fs::read_dir(folder("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    for name in names {
+        let kept = read(&name);
+        assert_eq!(
+            kept.genesis.definition, kept.definition.digest,
+            "{name}: the run is pinned to its definition"
+        );
+        assert_eq!(shown(&kept.definition, &kept.genesis, &kept.events), kept.snapshot, "{name}");
+        assert_eq!(lines(&kept.genesis.run_id, &kept.events), kept.lines, "{name}: bytes survive being read");
+    }
+}
+
+#[test]
+fn a_recorded_run_is_decided_again_from_the_inputs_that_its_log_tells() {
+    for name in
+        SCENARIOS.iter().map(|scenario| scenario.name).chain(CHILDREN.iter().map(|(_, name, _)| *name))
+    {
+        let kept = read(name);
+        let (run_id, now) = (kept.genesis.run_id.clone(), kept.events.last().unwrap().timestamp);
+        let source = Source { run_id: &run_id, events: &kept.events };
+        let genesis = Arc::new(kept.genesis.clone());
+        let (state, decision) =
+            replay(&kept.definition, genesis, source, 0, now, &Limits::default(), &|_: &str| false);
+        assert!(
+            lines(&run_id, &decision.events) == kept.lines,
+            "{name}: the replay decides\n{}\nand not\n{}",
+            lines(&run_id, &decision.events),
+            kept.lines
+        );
+        assert!(state.status.is_terminal(), "{name}: a recorded run has an end");
+    }
+}
+
+#[test]
+fn every_folder_of_logs_belongs_to_a_scenario_or_is_kept() {
+    let known: BTreeSet<&str> = SCENARIOS
+        .iter()
+        .map(|scenario| scenario.name)
+        .chain(CHILDREN.iter().map(|(_, name, _)| *name))
+        .chain(KEPT.iter().copied())
+        .collect();
+    let found: BTreeSet<String> = std::fs::read_dir(folder(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(found.iter().map(String::as_str).collect::<BTreeSet<_>>(), known);
+    let ends: BTreeSet<&str> = known
+        .iter()
+        .map(|name| match read(name).events.last().unwrap().kind {
+            EventKind::RunCompleted => "completed",
+            EventKind::RunFailed => "failed",
+            EventKind::RunCancelled => "cancelled",
+            _ => "open",
+        })
+        .collect();
+    assert_eq!(ends, ["cancelled", "completed", "failed"].into(), "each end of a run is recorded");
+}

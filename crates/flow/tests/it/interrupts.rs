@@ -1,0 +1,289 @@
+//! Answers: those that are taken, those that are not, and none at all.
+
+use flow::engine::Refusal;
+use flow::event::EventKind;
+use flow::run::RunStatus;
+use serde_json::{Value, json};
+
+use crate::driver::{World, workflow};
+
+fn one(kind: &str, config: Value) -> World {
+    let mut world = World::new(&[workflow("w", &[("n", kind, config)], &[])]);
+    world.create("w");
+    world
+}
+
+enum Expected {
+    Bad,
+    Semantic,
+    Forbidden,
+    Taken(RunStatus),
+}
+
+#[test]
+fn answers_and_what_follows() {
+    use Expected::{Bad, Forbidden, Semantic, Taken};
+    use RunStatus::{Completed, Failed, WaitingApproval, WaitingInput};
+    let gate = "core.approvalGate";
+    let all = json!({"actions": ["accept", "reject", "refine", "edit-accept", "ask"]});
+    let listed = json!({"approversList": ["ann"]});
+    let question =
+        json!({"questions": [{"id": "q", "question": "How many?", "schema": {"type": "integer"}}]});
+    let custom = json!({"kind": "custom", "data": {"customKind": "x"}, "resumeSchema": {"required": ["ok"]}});
+    let event = json!({"kind": "external-event", "data": {"eventType": "e", "correlation": {"id": 7}}});
+    let cases = [
+        (gate, json!({}), json!({"action": "accept"}), Taken(Completed)),
+        (gate, json!({}), json!({"action": "refine"}), Bad),
+        (gate, json!({}), json!({"action": "dance"}), Bad),
+        (gate, json!({}), json!("accept"), Bad),
+        (gate, json!({}), json!({}), Bad),
+        (gate, json!({}), json!({"decision": "approved"}), Taken(Completed)),
+        (gate, json!({}), json!({"decision": "rejected"}), Taken(Failed)),
+        (gate, all.clone(), json!({"decision": "rejected", "feedback": "shorter"}), Taken(Completed)),
+        (gate, all.clone(), json!({"action": "refine"}), Bad),
+        (
+            gate,
+            all.clone(),
+            json!({"action": "refine", "refineFeedback": {"scope": "whole"}}),
+            Taken(Completed),
+        ),
+        (gate, all.clone(), json!({"action": "edit-accept"}), Bad),
+        (gate, all.clone(), json!({"action": "edit-accept", "editedArtifactData": {}}), Taken(Completed)),
+        (gate, all, json!({"action": "ask", "feedback": "why?"}), Taken(WaitingApproval)),
+        (gate, listed.clone(), json!({"action": "accept", "voter": "bob"}), Forbidden),
+        (gate, listed, json!({"action": "accept", "voter": "ann"}), Taken(Completed)),
+        ("core.clarificationGate", question.clone(), json!({"answers": {}}), Bad),
+        ("core.clarificationGate", question.clone(), json!({"answers": {"q": "three"}}), Bad),
+        ("core.clarificationGate", question.clone(), json!({"answers": {"q": null}}), Bad),
+        ("core.clarificationGate", question, json!({"answers": {"q": 3}}), Taken(Completed)),
+        ("core.interrupt", custom.clone(), json!({}), Bad),
+        ("core.interrupt", custom.clone(), json!({"ok": 1}), Taken(Completed)),
+        ("core.interrupt", event.clone(), json!({"id": 8}), Semantic),
+        ("core.interrupt", event.clone(), json!({}), Semantic),
+        ("core.interrupt", event, json!({"id": 7, "more": true}), Taken(Completed)),
+        (
+            "core.openwop.governance.approvalGate",
+            json!({"requiredRole": "approver"}),
+            json!({"action": "accept"}),
+            Taken(Completed),
+        ),
+        (
+            "core.openwop.governance.approvalGate",
+            json!({"requiredRole": "board"}),
+            json!({"action": "accept"}),
+            Forbidden,
+        ),
+        ("core.openwop.governance.approvalGate", json!({}), json!({"action": "reject"}), Taken(Failed)),
+        (
+            "core.openwop.governance.approvalGate",
+            json!({}),
+            json!({"action": "override", "reason": "x"}),
+            Bad,
+        ),
+        (
+            "core.openwop.governance.approvalGate",
+            json!({"override": {"requiredRole": "approver"}}),
+            json!({"action": "override"}),
+            Bad,
+        ),
+        (
+            "core.openwop.governance.approvalGate",
+            json!({"quorum": 2, "override": {"requiredRole": "approver"}, "overrideBypassesQuorum": true}),
+            json!({"action": "override", "reason": "fire"}),
+            Taken(Completed),
+        ),
+        (
+            "core.openwop.governance.approvalGate",
+            json!({"quorum": 2}),
+            json!({"action": "accept"}),
+            Taken(WaitingApproval),
+        ),
+    ];
+    assert_ne!(WaitingInput, WaitingApproval);
+    for (kind, config, answer, expected) in cases {
+        let name = format!("{kind} {config} {answer}");
+        let mut world = one(kind, config);
+        let waiting = world.status();
+        let taken = world.resolve("n", answer);
+        match expected {
+            Bad => {
+                assert!(
+                    matches!(taken, Err(Refusal::BadAnswer { semantic: false, .. })),
+                    "{name}: {taken:?}"
+                );
+            }
+            Semantic => {
+                assert!(matches!(taken, Err(Refusal::BadAnswer { semantic: true, .. })), "{name}: {taken:?}");
+            }
+            Forbidden => assert!(matches!(taken, Err(Refusal::Forbidden { .. })), "{name}: {taken:?}"),
+            Taken(after) => {
+                taken.unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
+                assert_eq!(world.status(), after, "{name}");
+                continue;
+            }
+        }
+        assert_eq!(world.status(), waiting, "{name}: it still waits");
+    }
+}
+
+#[test]
+fn an_answer_by_token_where_a_key_is_needed() {
+    let mut world = one("core.approvalGate", json!({"profile": "openwop-interrupt-auth-required"}));
+    let by_token = world.resolve_as("r", "n", json!({"action": "accept"}), "somebody", true);
+    assert!(matches!(by_token, Err(Refusal::Forbidden { .. })));
+    world.resolve("n", json!({"action": "accept"})).unwrap();
+}
+
+#[test]
+fn interrupts_that_are_not_there() {
+    let mut world = World::new(&[workflow(
+        "w",
+        &[("n", "core.approvalGate", json!({})), ("m", "core.noop", json!({}))],
+        &[],
+    )]);
+    world.create("w");
+    let accept = || json!({"action": "accept"});
+    assert_eq!(world.resolve("x", accept()), Err(Refusal::NoInterrupt));
+    assert_eq!(world.resolve("m", accept()), Err(Refusal::NoInterrupt));
+    world.resolve("n", accept()).unwrap();
+    assert_eq!(world.resolve("n", accept()), Err(Refusal::AlreadyResolved));
+}
+
+#[test]
+fn nobody_answers_in_time() {
+    let cases = [
+        ("core.approvalGate", json!({"timeoutMs": 100}), "interrupt_rejected"),
+        ("core.openwop.governance.approvalGate", json!({"timeoutSec": 0.1}), "interrupt_rejected"),
+        (
+            "core.clarificationGate",
+            json!({"questions": [{"id": "q", "question": "?"}], "timeoutMs": 100}),
+            "interrupt_timeout",
+        ),
+        (
+            "core.interrupt",
+            json!({"kind": "custom", "data": {"customKind": "x"}, "timeoutMs": 100}),
+            "interrupt_timeout",
+        ),
+    ];
+    for (kind, config, code) in cases {
+        let mut world = one(kind, config);
+        world.pass(99);
+        assert!(world.status().is_waiting());
+        world.pass(1);
+        assert_eq!(world.snapshot("r")["error"]["code"], code, "{kind}");
+        let resolved = &world.find(EventKind::InterruptResolved)[0].payload;
+        assert_eq!((&resolved["outcome"], &resolved["reason"]), (&json!("rejected"), &json!("timeout")));
+        assert_eq!(world.resolve("n", json!({"action": "accept"})), Err(Refusal::AlreadyResolved));
+    }
+}
+
+#[test]
+fn the_author_may_draw_a_way_for_a_rejection() {
+    let mut document = workflow(
+        "w",
+        &[
+            ("draft", "core.noop", json!({})),
+            ("gate", "core.approvalGate", json!({})),
+            ("done", "core.noop", json!({})),
+        ],
+        &[("draft", "gate"), ("gate", "draft"), ("gate", "done")],
+    );
+    document["edges"][1]["condition"] = json!({"type": "equals", "left": "output.action", "right": "reject"});
+    document["edges"][2]["condition"] = json!({"type": "equals", "left": "output.action", "right": "accept"});
+    let mut world = World::new(&[document]);
+    world.create("w");
+    let first = world.run().state.interrupts["gate"].id.clone();
+    world.resolve("gate", json!({"action": "reject"})).unwrap();
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
+    assert_ne!(world.run().state.interrupts["gate"].id, first, "another question has another id");
+    world.resolve("gate", json!({"action": "accept"})).unwrap();
+    assert_eq!(world.status(), RunStatus::Completed);
+    let begun: Vec<_> =
+        world.find(EventKind::NodeStarted).iter().map(|event| event.node_id.clone().unwrap()).collect();
+    assert_eq!(begun, ["draft", "gate", "draft", "gate", "done"]);
+}
+
+#[test]
+fn a_gate_does_not_hold_up_other_branches() {
+    let document = workflow(
+        "w",
+        &[
+            ("gate", "core.approvalGate", json!({})),
+            ("d", "core.delay", json!({"ms": 5})),
+            ("n", "core.noop", json!({})),
+        ],
+        &[("d", "n")],
+    );
+    let mut world = World::new(&[document]);
+    world.create("w");
+    assert_eq!(world.status(), RunStatus::Running, "something works still");
+    world.pass(5);
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
+    world.resolve("gate", json!({"action": "accept"})).unwrap();
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+#[test]
+fn a_conversation_goes_on_until_it_is_closed() {
+    let mut world = one("core.conversationGate", json!({"prompt": "Hello", "schema": {"type": "string"}}));
+    assert_eq!(world.find(EventKind::NodeSuspended)[0].payload["reason"], "conversation-input");
+    assert!(matches!(world.resolve("n", json!({"content": 5})), Err(Refusal::BadAnswer { .. })));
+    world.resolve("n", json!({"content": "one"})).unwrap();
+    world.resolve("n", json!({"content": "two"})).unwrap();
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
+    world.resolve("n", json!({"action": "close"})).unwrap();
+    assert_eq!(
+        world.shape("r")[2..],
+        [
+            "conversation.opened n",
+            "node.suspended n",
+            "interrupt.requested n",
+            "conversation.exchanged n",
+            "conversation.exchanged n",
+            "interrupt.resolved n",
+            "conversation.closed n",
+            "node.resumed n",
+            "node.completed n",
+            "run.completed",
+        ]
+    );
+    let turns: Vec<Value> = world
+        .find(EventKind::ConversationExchanged)
+        .iter()
+        .map(|event| event.payload["turnIndex"].clone())
+        .collect();
+    assert_eq!(turns, [1, 2]);
+}
+
+#[test]
+fn a_conversation_with_a_number_of_turns_closes_by_itself() {
+    let mut world = one("core.conversationGate", json!({"turnCount": 2}));
+    world.resolve("n", json!({"content": "one"})).unwrap();
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
+    world.resolve("n", json!({"content": "two"})).unwrap();
+    assert_eq!(world.status(), RunStatus::Completed);
+    assert_eq!(world.find(EventKind::ConversationExchanged).len(), 2);
+}
+
+#[test]
+fn the_order_of_an_approval() {
+    let mut world = one("core.approvalGate", json!({}));
+    world.resolve("n", json!({"action": "accept", "comment": "fine"})).unwrap();
+    assert_eq!(
+        world.shape("r"),
+        [
+            "run.started",
+            "node.started n",
+            "node.suspended n",
+            "interrupt.requested n",
+            "approval.requested n",
+            "interrupt.resolved n",
+            "approval.received n",
+            "node.resumed n",
+            "node.completed n",
+            "run.completed",
+        ]
+    );
+    let received = &world.find(EventKind::ApprovalReceived)[0].payload;
+    assert_eq!((&received["decidedBy"], &received["comment"]), (&json!("somebody"), &json!("fine")));
+}

@@ -1,0 +1,326 @@
+//! Pauses, restarts, retries, limits and the end.
+
+use flow::engine::{DrainPolicy, Effect, Input, Limits, Refusal, TimerKey, decide};
+use flow::event::EventKind;
+use flow::run::RunStatus;
+use flow::state::{RunError, RunState};
+use serde_json::{Value, json};
+
+use crate::driver::{World, workflow};
+
+fn pause(policy: DrainPolicy) -> Input {
+    Input::Pause { reason: Some("lunch".into()), policy }
+}
+
+fn delays() -> Value {
+    workflow("w", &[("a", "core.delay", json!({"ms": 100})), ("b", "core.noop", json!({}))], &[("a", "b")])
+}
+
+#[test]
+fn what_becomes_of_a_delay_while_the_run_is_paused() {
+    let cases: [(DrainPolicy, &[&str]); 2] = [
+        (
+            DrainPolicy::Immediate,
+            &[
+                "run.paused",
+                "run.resumed",
+                "node.completed a",
+                "node.started b",
+                "node.completed b",
+                "run.completed",
+            ],
+        ),
+        (
+            DrainPolicy::DrainCurrentNode,
+            &[
+                "run.paused",
+                "node.completed a",
+                "run.resumed",
+                "node.started b",
+                "node.completed b",
+                "run.completed",
+            ],
+        ),
+    ];
+    for (policy, after) in cases {
+        let mut world = World::new(&[delays()]);
+        world.create("w");
+        world.pass(50);
+        world.give("r", pause(policy)).unwrap();
+        assert_eq!(world.status(), RunStatus::Paused);
+        assert_eq!(world.give("r", pause(policy)).unwrap(), [], "to pause again is no change");
+        world.pass(100);
+        world.give("r", Input::Resume { reason: None }).unwrap();
+        world.pass(0);
+        assert_eq!(world.shape("r")[2..], *after, "{policy:?}");
+    }
+}
+
+#[test]
+fn pauses_and_resumptions_that_are_refused() {
+    let mut world = World::new(&[delays()]);
+    world.create("w");
+    assert_eq!(
+        world.give("r", Input::Resume { reason: None }),
+        Err(Refusal::Conflict { status: RunStatus::Running })
+    );
+    world.pass(100);
+    let over = Refusal::Conflict { status: RunStatus::Completed };
+    assert_eq!(world.give("r", pause(DrainPolicy::Immediate)), Err(over.clone()));
+    let cancel = Input::Cancel { reason: None, by: "me".into(), parent_run_id: None };
+    assert_eq!(world.give("r", cancel), Err(over));
+}
+
+#[test]
+fn time_in_which_a_run_is_paused_does_not_count() {
+    let mut document = delays();
+    document["settings"]["timeout"] = 150.into();
+    let mut world = World::new(&[document]);
+    world.create("w");
+    world.give("r", pause(DrainPolicy::Immediate)).unwrap();
+    world.pass(10_000);
+    assert_eq!(world.status(), RunStatus::Paused);
+    world.give("r", Input::Resume { reason: None }).unwrap();
+    world.pass(0);
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+#[test]
+fn a_paused_run_can_be_cancelled() {
+    let mut world = World::new(&[delays()]);
+    world.create("w");
+    world.give("r", pause(DrainPolicy::Immediate)).unwrap();
+    world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    assert_eq!(world.shape("r")[2..], ["run.paused", "node.cancelled a", "run.cancelled"]);
+}
+
+#[test]
+fn an_answer_that_comes_while_a_run_is_paused_takes_effect_when_it_goes_on() {
+    let document = workflow("w", &[("gate", "core.approvalGate", json!({}))], &[]);
+    let mut world = World::new(&[document]);
+    world.create("w");
+    world.give("r", pause(DrainPolicy::DrainCurrentNode)).unwrap();
+    assert_eq!(world.snapshot("r")["interrupt"]["nodeId"], "gate", "the interrupt is not lost");
+    world.resolve("gate", json!({"action": "accept"})).unwrap();
+    assert_eq!(world.status(), RunStatus::Paused);
+    assert_eq!(world.resolve("gate", json!({"action": "reject"})), Err(Refusal::AlreadyResolved));
+    world.give("r", Input::Resume { reason: None }).unwrap();
+    assert_eq!(
+        world.shape("r")[5..],
+        [
+            "run.paused",
+            "interrupt.resolved gate",
+            "approval.received gate",
+            "run.resumed",
+            "node.resumed gate",
+            "node.completed gate",
+            "run.completed"
+        ]
+    );
+}
+
+/// Loses everything but the log, and takes the run over again.
+fn restart(world: &mut World) -> Vec<String> {
+    let run = world.runs.get_mut("r").unwrap();
+    run.state = RunState::fold(&run.definition, run.genesis.clone(), &run.events).unwrap();
+    world.timers.clear();
+    let added = world.give("r", Input::Recover).unwrap();
+    crate::driver::shape(&added)
+}
+
+#[test]
+fn a_restart_waits_for_what_is_left_of_a_delay() {
+    let mut world = World::new(&[delays()]);
+    world.create("w");
+    world.pass(60);
+    assert_eq!(restart(&mut world), ["run.resumed"]);
+    world.pass(39);
+    assert_eq!(world.status(), RunStatus::Running);
+    world.pass(1);
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+#[test]
+fn a_restart_after_the_time_of_a_delay_goes_on_at_once() {
+    let mut world = World::new(&[delays()]);
+    world.create("w");
+    world.now = world.now.plus(500);
+    assert_eq!(restart(&mut world)[..2], ["run.resumed", "node.completed a"]);
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+#[test]
+fn a_restart_of_a_run_that_waits_for_a_person_says_nothing() {
+    let document = workflow("w", &[("gate", "core.approvalGate", json!({"timeoutMs": 1000}))], &[]);
+    let mut world = World::new(&[document]);
+    world.create("w");
+    assert!(restart(&mut world).is_empty());
+    assert!(
+        world.timers.iter().any(|(_, _, key)| matches!(key, TimerKey::Interrupt { .. })),
+        "its deadline is kept"
+    );
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
+}
+
+#[test]
+fn a_restart_asks_again_for_an_effect_under_the_same_identity() {
+    let document = workflow("w", &[("e", "core.conformance.side-effect", json!({}))], &[]);
+    let mut world = World::new(&[document]);
+    world.create("w");
+    world.outcomes.insert("e".into(), [Ok(json!({"count": 1}))].into());
+    restart(&mut world);
+    assert_eq!(world.asked.values().copied().collect::<Vec<_>>(), [2], "one identity, asked for twice");
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+#[test]
+fn attempts_and_the_pauses_between_them() {
+    let mut document = workflow("w", &[("e", "core.conformance.side-effect", json!({}))], &[]);
+    document["settings"]["maxRetries"] = 2.into();
+    let broken = || Err(RunError::new("broken", "it broke"));
+    let cases = [
+        (vec![broken(), Ok(json!({}))], RunStatus::Completed, 2),
+        (vec![broken(), broken(), Ok(json!({}))], RunStatus::Completed, 3),
+        (vec![broken(), broken(), broken(), Ok(json!({}))], RunStatus::Failed, 3),
+    ];
+    for (outcomes, status, attempts) in cases {
+        let mut world = World::new(&[document.clone()]);
+        world.outcomes.insert("e".into(), outcomes.into());
+        world.create("w");
+        assert_eq!(world.status(), RunStatus::Running);
+        world.pass(60_000);
+        assert_eq!(world.status(), status);
+        let begun: Vec<Value> =
+            world.find(EventKind::NodeStarted).iter().map(|event| event.payload["attempt"].clone()).collect();
+        assert_eq!(begun, (0..attempts).map(Value::from).collect::<Vec<_>>());
+        let retried: Vec<(Value, Value)> = world
+            .find(EventKind::NodeRetried)
+            .iter()
+            .map(|event| (event.payload["attempt"].clone(), event.payload["delayMs"].clone()))
+            .collect();
+        assert_eq!(retried, [(json!(1), json!(250)), (json!(2), json!(500))][..attempts - 1]);
+        assert_eq!(world.asked.len(), 1, "every attempt makes the same effect");
+        if status == RunStatus::Failed {
+            assert_eq!(world.find(EventKind::NodeFailed)[0].payload["attempts"], 3);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_takes_too_long_fails() {
+    let cases = [
+        (json!({"timeout": 40}), json!({}), 7_u64 * 86_400_000, 40),
+        (json!({"timeout": 0}), json!({"runTimeoutMs": 30}), 7 * 86_400_000, 30),
+        (json!({}), json!({}), 20, 20),
+    ];
+    for (settings, configurable, limit, after) in cases {
+        let mut document = delays();
+        document["settings"] = settings;
+        let mut world = World::new(&[document]);
+        world.limits = Limits { max_run_duration_ms: limit, ..Limits::default() };
+        world.create_with("w", json!({}), configurable);
+        world.pass(after - 1);
+        assert_eq!(world.status(), RunStatus::Running);
+        world.pass(1);
+        assert_eq!(world.shape("r")[2..], ["cap.breached", "node.cancelled a", "run.failed"]);
+        let breach = &world.find(EventKind::CapBreached)[0].payload;
+        assert!(breach["observed"].as_u64() > breach["limit"].as_u64() && breach["limit"] == after);
+    }
+}
+
+#[test]
+fn inputs_that_come_too_late_add_nothing() {
+    let document = workflow(
+        "w",
+        &[("e", "core.conformance.side-effect", json!({})), ("d", "core.delay", json!({"ms": 10}))],
+        &[],
+    );
+    let mut world = World::new(&[document]);
+    world.outcomes.insert("e".into(), [Ok(json!({}))].into());
+    world.create("w");
+    let before = world.run().state.clone();
+    let timer = |iteration, attempt| Input::TimerDue {
+        timer: TimerKey::Node { node_id: "d".into(), iteration, attempt },
+    };
+    let late = [
+        Input::Create,
+        Input::RunDeadline,
+        timer(0, 0),
+        timer(1, 0),
+        timer(0, 1),
+        Input::TimerDue { timer: TimerKey::Interrupt { interrupt_id: "none".into() } },
+        Input::ActivityDone { node_id: "e".into(), ordinal: 0, outcome: Ok(Value::Null) },
+        Input::ActivityDone { node_id: "d".into(), ordinal: 0, outcome: Ok(Value::Null) },
+        Input::ActivityDone { node_id: "none".into(), ordinal: 0, outcome: Ok(Value::Null) },
+        Input::ChildEnded {
+            run_id: "none".into(),
+            status: RunStatus::Completed,
+            variables: serde_json::Map::new(),
+            error: None,
+        },
+    ];
+    for input in late {
+        assert_eq!(world.give("r", input.clone()).unwrap(), [], "{input:?}");
+        assert_eq!(world.run().state, before, "{input:?}");
+    }
+}
+
+#[test]
+fn a_timer_that_came_early_is_set_again() {
+    let world = World::new(&[delays()]);
+    let definition = &world.definitions["w"];
+    let genesis = std::sync::Arc::new(world.genesis("r", "w", json!({}), json!({})));
+    let mut state = RunState::new(definition, genesis);
+    let none = |_: &str| false;
+    decide(definition, &mut state, Input::Create, world.now, &world.limits, &none).unwrap();
+    let timer = TimerKey::Node { node_id: "a".into(), iteration: 0, attempt: 0 };
+    let early = decide(
+        definition,
+        &mut state,
+        Input::TimerDue { timer: timer.clone() },
+        world.now.plus(99),
+        &world.limits,
+        &none,
+    );
+    assert_eq!(early.unwrap().effects, [Effect::SetTimer { timer, at: world.now.plus(100) }]);
+}
+
+#[test]
+fn a_child_that_ended_while_its_parent_was_paused_is_heard_of_when_it_goes_on() {
+    let nodes = [("n", "core.subWorkflow", json!({"workflowId": "child", "outputMapping": {"got": "v"}}))];
+    let mut child = workflow("child", &[("d", "core.delay", json!({"ms": 10}))], &[]);
+    child["variables"] = json!([{"name": "v", "type": "number", "defaultValue": 5}]);
+    let mut world = World::new(&[workflow("w", &nodes, &[]), child]);
+    world.create("w");
+    world.give("r", pause(DrainPolicy::Immediate)).unwrap();
+    world.pass(100);
+    assert_eq!(world.shape("r").last().unwrap(), "run.paused");
+    world.give("r", Input::Resume { reason: None }).unwrap();
+    assert_eq!((world.status(), &world.snapshot("r")["variables"]["got"]), (RunStatus::Completed, &json!(5)));
+}
+
+#[test]
+fn variables_that_are_set_from_outside() {
+    let mut document = delays();
+    document["channels"] = json!({"c": {"reducer": "replace"}});
+    let mut world = World::new(&[document]);
+    world.create("w");
+    let assign =
+        |name: &str| Input::Assign { variables: [(name.to_owned(), json!(1))].into_iter().collect() };
+    assert!(matches!(world.give("r", assign("c")), Err(Refusal::BadAnswer { .. })));
+    world.give("r", assign("x")).unwrap();
+    assert_eq!(world.snapshot("r")["variables"]["x"], 1);
+    world.pass(100);
+    assert_eq!(world.give("r", assign("x")), Err(Refusal::Conflict { status: RunStatus::Completed }));
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_turn_the_log_round() {
+    let mut world = World::new(&[delays()]);
+    world.create("w");
+    world.now = flow::event::Millis(world.now.0 - 3_600_000);
+    world.give("r", pause(DrainPolicy::Immediate)).unwrap();
+    world.give("r", Input::Resume { reason: None }).unwrap();
+    let times: Vec<_> = world.run().events.iter().map(|event| event.timestamp).collect();
+    assert!(times.is_sorted());
+}

@@ -1,0 +1,26 @@
+//! The integration tests of runs, one binary.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "helpers of tests take what reads best, and say when there are no fixtures"
+)]
+
+mod bounds;
+mod definitions;
+mod dispatch;
+mod documents;
+mod driver;
+mod failures;
+mod fixtures;
+mod golden;
+mod interrupts;
+mod lifecycle;
+mod model;
+mod replay;
+mod schedule;
+mod schemas;
+mod storm;
+mod values;

@@ -1,0 +1,299 @@
+//! Forks: runs that repeat another one, and runs that leave it.
+
+use std::sync::Arc;
+
+use flow::engine::replay::{Source, replay};
+use flow::engine::{DrainPolicy, Effect, Input};
+use flow::event::{Event, EventKind};
+use flow::run::{Fork, ForkMode, RunStatus};
+use flow::state::{RunError, RunState};
+use serde_json::{Value, json};
+
+use crate::driver::{World, shape, workflow};
+
+fn fork(world: &World, from: u64, mode: ForkMode) -> flow::run::Genesis {
+    let mut genesis = (*world.run().genesis).clone();
+    genesis.run_id = format!("fork-{from}");
+    genesis.fork = Some(Fork { source_run_id: "r".into(), from_sequence: from, mode });
+    genesis
+}
+
+/// Replays `r` from a place. Gives the whole log of the fork, and what the host is to do.
+fn replayed(world: &mut World, from: u64) -> (Vec<Event>, RunState, Vec<Effect>) {
+    let genesis = fork(world, from, ForkMode::Replay);
+    let (run_id, now) = (genesis.run_id.clone(), world.now.plus(86_400_000));
+    let definition = world.run().definition.clone();
+    let source = Source { run_id: "r", events: &world.run().events };
+    let copied = source.copied(&run_id, from);
+    let nothing = |_: &str| -> bool { panic!("a replay asks nobody") };
+    let (state, decision) =
+        replay(&definition, Arc::new(genesis.clone()), source, from, now, &world.limits, &nothing);
+    let events: Vec<Event> = copied.into_iter().chain(decision.events).collect();
+    let folded = RunState::fold(&definition, Arc::new(genesis), &events).unwrap();
+    assert_eq!(folded, state, "the fold of the fork's log is its state");
+    (events, state, decision.effects)
+}
+
+/// Runs with everything that comes from outside.
+fn sources() -> Vec<(&'static str, World)> {
+    let mut all = Vec::new();
+    let mut add = |name, document: Value, others: Vec<Value>, drive: fn(&mut World)| {
+        let mut documents = vec![document];
+        documents.extend(others);
+        let mut world = World::new(&documents);
+        let broken = Err(RunError::new("broken", "it broke"));
+        world.outcomes.insert("effect".into(), [broken, Ok(json!({"count": 1}))].into());
+        world.outcomes.insert("secret".into(), [Ok(json!({"secretSha256": "00", "secretLength": 3}))].into());
+        world.create("w");
+        drive(&mut world);
+        all.push((name, world));
+    };
+    let mut retried = workflow(
+        "w",
+        &[
+            ("effect", "core.conformance.side-effect", json!({})),
+            ("secret", "conformance.secret.echo", json!({"secretId": "s"})),
+            ("wait", "core.delay", json!({"ms": 40})),
+            ("end", "core.noop", json!({})),
+        ],
+        &[("effect", "end"), ("secret", "end"), ("wait", "end")],
+    );
+    retried["settings"]["maxRetries"] = 1.into();
+    add("effects, retries and delays", retried, vec![], |world| world.pass(1000));
+
+    let gates = [
+        (
+            "gate",
+            "core.approvalGate",
+            json!({"requiredApprovals": 2, "actions": ["accept", "reject", "ask"]}),
+        ),
+        ("ask", "core.clarificationGate", json!({"questions": [{"id": "q", "question": "?"}]})),
+        ("talk", "core.conversationGate", json!({})),
+        ("late", "core.approvalGate", json!({"timeoutMs": 500})),
+        ("wait", "core.delay", json!({"ms": 40})),
+        ("sure", "core.conformance.mock-agent", json!({"mockConfidence": 0.1})),
+        (
+            "governed",
+            "core.openwop.governance.approvalGate",
+            json!({"requiredRole": "approver", "quorum": 2}),
+        ),
+    ];
+    add("gates of all kinds", workflow("w", &gates, &[("gate", "wait")]), vec![], |world| {
+        world.resolve("gate", json!({"action": "ask"})).unwrap();
+        world.resolve("talk", json!({"content": "one"})).unwrap();
+        world.resolve("gate", json!({"action": "accept", "voter": "a"})).unwrap();
+        world.pass(7);
+        let variables = [("x".to_owned(), json!(1)), ("y".to_owned(), json!(2))].into_iter().collect();
+        world.give("r", Input::Assign { variables }).unwrap();
+        world.resolve("ask", json!({"answers": {"q": 1}})).unwrap();
+        world.give("r", Input::Pause { reason: None, policy: DrainPolicy::Immediate }).unwrap();
+        world.resolve("gate", json!({"action": "accept", "voter": "b"})).unwrap();
+        world.pass(5);
+        world.give("r", Input::Resume { reason: Some("go".into()) }).unwrap();
+        world.resolve_as("r", "governed", json!({"action": "accept"}), "x", false).unwrap();
+        world.resolve_as("r", "governed", json!({"action": "accept"}), "y", false).unwrap();
+        world.pass(20);
+        world.give("r", Input::Recover).unwrap();
+        world.resolve("talk", json!({"action": "close", "content": "two"})).unwrap();
+        world.resolve("sure", json!({"action": "accept"})).unwrap();
+        world.pass(1000);
+        assert_eq!(world.status(), RunStatus::Failed, "the late gate was not answered");
+    });
+
+    let plan = json!([
+        {"kind": "next-worker", "nextWorkerIds": ["good", "bad", "slow"]},
+        {"kind": "next-worker", "nextWorkerIds": ["good"], "confidence": 0.2},
+        {"kind": "terminate"},
+    ]);
+    let config = json!({"fanOutPolicy": "parallel", "joinPolicy": {"mode": "quorum", "quorum": 1}, "outputMapping": {"got": "v"}});
+    let nodes = [
+        ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
+        ("d", "core.dispatch", config),
+        ("sub", "core.subWorkflow", json!({"workflowId": "bad", "onChildFailure": "absorb"})),
+        ("art", "conformance.artifact.emit", json!({})),
+    ];
+    let mut good = workflow("good", &[("n", "core.delay", json!({"ms": 30}))], &[]);
+    good["variables"] = json!([{"name": "v", "type": "number", "defaultValue": 5}]);
+    let others = vec![
+        good,
+        workflow("bad", &[("n", "core.fail", json!({}))], &[]),
+        workflow("slow", &[("n", "core.delay", json!({"ms": 500}))], &[]),
+    ];
+    add(
+        "workers and children",
+        workflow("w", &nodes, &[("s", "d"), ("d", "s"), ("sub", "art")]),
+        others,
+        |world| {
+            world.pass(40);
+            world.resolve("d", json!({"answers": {"proceed": true}})).unwrap();
+            world.pass(1000);
+            assert_eq!((world.status(), world.cancelled.len()), (RunStatus::Completed, 1));
+        },
+    );
+
+    add(
+        "cancelled",
+        workflow("w", &[("a", "core.delay", json!({"ms": 40})), ("b", "core.approvalGate", json!({}))], &[]),
+        vec![],
+        |world| {
+            world
+                .give("r", Input::Cancel { reason: Some("no".into()), by: "me".into(), parent_run_id: None })
+                .unwrap();
+        },
+    );
+    let mut timed = workflow("w", &[("a", "core.delay", json!({"ms": 400}))], &[]);
+    timed["settings"]["timeout"] = 50.into();
+    add("too long", timed, vec![], |world| world.pass(60));
+    all
+}
+
+#[test]
+fn a_replay_of_a_run_that_is_over_repeats_it_from_every_place() {
+    for (name, mut world) in sources() {
+        let source = world.run().events.clone();
+        let status = world.status();
+        assert!(status.is_terminal(), "{name}");
+        for from in 0..u64::try_from(source.len()).unwrap() {
+            let (events, state, effects) = replayed(&mut world, from);
+            assert_eq!(shape(&events), shape(&source), "{name} from {from}");
+            assert_eq!(effects, [], "{name} from {from}: a replay has no effect");
+            assert_eq!(state.status, status);
+            let times = |events: &[Event]| events.iter().map(|event| event.timestamp).collect::<Vec<_>>();
+            assert_eq!(times(&events), times(&source), "{name}: it is told at the time of the source");
+            assert_eq!(state.variables, world.run().state.variables, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_repeats_ids_that_others_know() {
+    let (_, mut world) = sources().swap_remove(2);
+    let (_, state, _) = replayed(&mut world, 0);
+    let ids = |state: &RunState| state.children.iter().map(|child| child.run_id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&state), ids(&world.run().state));
+    assert_eq!(
+        state.artifacts.keys().collect::<Vec<_>>(),
+        world.run().state.artifacts.keys().collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
+    let document = workflow(
+        "w",
+        &[("gate", "core.approvalGate", json!({})), ("e", "core.conformance.side-effect", json!({}))],
+        &[("gate", "e")],
+    );
+    let mut world = World::new(&[document]);
+    world.create("w");
+    let (events, state, _) = replayed(&mut world, 0);
+    assert_eq!((shape(&events), state.status), (shape(&world.run().events), RunStatus::WaitingApproval));
+    // What the fork does then by itself is no effect either.
+    let definition = world.run().definition.clone();
+    let mut alone = state;
+    let accept = Input::Resolve {
+        node_id: "gate".into(),
+        resume_value: json!({"action": "accept"}),
+        by: "me".into(),
+        grants: vec![],
+        by_token: false,
+    };
+    let decision =
+        flow::engine::decide(&definition, &mut alone, accept, world.now, &world.limits, &|_: &str| true)
+            .unwrap();
+    assert_eq!(alone.error.unwrap().code, "replay_source_missing");
+    assert!(!decision.effects.iter().any(|effect| matches!(effect, Effect::Activity(_))));
+    // The source asked for its effect, and nothing is recorded of it.
+    world.resolve("gate", json!({"action": "accept"})).unwrap();
+    let (events, state, effects) = replayed(&mut world, 2);
+    assert_eq!(state.error.unwrap().code, "replay_source_missing");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Activity(_))));
+    assert_eq!(shape(&events)[shape(&events).len() - 2..], ["node.failed e", "run.failed"]);
+}
+
+#[test]
+fn a_replay_under_another_definition_says_where_it_diverges() {
+    let nodes = |middle| {
+        workflow(
+            "w",
+            &[("a", "core.noop", json!({})), (middle, "core.noop", json!({})), ("z", "core.noop", json!({}))],
+            &[("a", middle), (middle, "z")],
+        )
+    };
+    let mut world = World::new(&[nodes("m")]);
+    world.create("w");
+    let other = World::new(&[nodes("k")]);
+    let genesis = Arc::new(fork(&world, 0, ForkMode::Replay));
+    let source = Source { run_id: "r", events: &world.run().events };
+    let definition = &other.definitions["w"];
+    let (state, decision) =
+        replay(definition, genesis.clone(), source, 0, world.now, &world.limits, &|_: &str| false);
+    let told: Vec<&Event> =
+        decision.events.iter().filter(|event| event.kind == EventKind::ReplayDiverged).collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        (&told[0].payload["atSequence"], &told[0].payload["divergenceKind"]),
+        (&json!(3), &json!("type-mismatch"))
+    );
+    assert_eq!(state.status, RunStatus::Completed);
+    assert_eq!(RunState::fold(definition, genesis, &decision.events).unwrap(), state);
+}
+
+#[test]
+fn a_branch_goes_on_from_every_place() {
+    for (name, source) in sources() {
+        let events = source.run().events.clone();
+        for from in 0..u64::try_from(events.len()).unwrap() {
+            let mut world = World::new(&[]);
+            world.definitions = source.definitions.clone();
+            world.now = source.now;
+            let genesis = fork(&source, from, ForkMode::Branch);
+            let run_id = genesis.run_id.clone();
+            world.put(genesis);
+            let copied = Source { run_id: "r", events: &events }.copied(&run_id, from);
+            let run = world.runs.get_mut(&run_id).unwrap();
+            for event in &copied {
+                run.state.apply(&run.definition, event).unwrap();
+            }
+            run.events = copied;
+            for node in ["effect", "secret"] {
+                world.outcomes.insert(node.into(), [Ok(json!({}))].into());
+            }
+            // The children of the source are over: the host tells so when it is asked for them again.
+            for (id, run) in source.runs.iter().filter(|(id, _)| *id != "r") {
+                let mut genesis = (*run.genesis).clone();
+                genesis.parent.as_mut().unwrap().run_id = run_id.clone();
+                world.put(genesis);
+                world.runs.get_mut(id).unwrap().state.status = run.state.status;
+            }
+            world.give(&run_id, Input::Fork).unwrap();
+            world.pass(10_000);
+            for _ in 0..4 {
+                let open: Vec<(String, String)> = world.runs[&run_id]
+                    .state
+                    .interrupts
+                    .values()
+                    .map(|open| (open.node_id.clone(), open.kind.clone()))
+                    .collect();
+                for (node, kind) in open {
+                    let answer = match kind.as_str() {
+                        "clarification" => json!({"answers": {"q": 1, "proceed": true}}),
+                        "conversation.exchange" => json!({"action": "close"}),
+                        _ => json!({"action": "accept", "voter": "v"}),
+                    };
+                    let _ = world.resolve_as(&run_id, &node, answer.clone(), "one", false);
+                    let _ = world.resolve_as(
+                        &run_id,
+                        &node,
+                        json!({"action": "accept", "voter": "u"}),
+                        "two",
+                        false,
+                    );
+                }
+                world.pass(10_000);
+            }
+            let status = world.runs[&run_id].state.status;
+            assert!(status.is_terminal(), "{name} from {from}: {status} {:#?}", world.shape(&run_id));
+        }
+    }
+}
