@@ -3,7 +3,8 @@
 //! [`files`] is the store of guided sessions: append-only segments, a manifest that says which of
 //! them count, and content-addressed snapshots, workflows and artifacts, all in one directory that
 //! any number of processes may share. [`index`] is derived from it and can be deleted at any time.
-//! [`disk`] is the port below both, with a double that dies on command.
+//! [`disk`] is the port below both, with a double that dies on command. [`sqlite`] is the embedded
+//! store of runs: one writer that puts many commits into one transaction, and readers beside it.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,5 +27,6 @@ pub mod disk;
 mod error;
 pub mod files;
 pub mod index;
+pub mod sqlite;
 
 pub use error::{ObjectKind, RETRY_AFTER_MS, StoreError, StoreErrorCode};

@@ -9,5 +9,7 @@ mod gc;
 mod index;
 mod limits;
 mod locks;
+mod runs;
 mod snapshots;
 mod support;
+mod tables;

@@ -1,0 +1,165 @@
+//! The embedded store of runs: one SQLite file.
+//!
+//! ```text
+//!   commit ─► queue ─► writer thread: BEGIN … commit, commit, commit … COMMIT (one fsync) ─► done, done, done
+//!   read   ─► a connection of the pool, its own snapshot of the file, never waits for the writer
+//! ```
+//!
+//! The writer never waits for company: what queues up during one transaction is the next one. The log is in WAL mode
+//! with `synchronous = FULL`, so a commit that was acknowledged survives a power cut.
+//!
+//! An append is one row: the texts of its events, one to a line, as streams and polls will send them. The folded
+//! snapshot stands beside it in the run's own row, so reading a run folds nothing.
+
+mod audit;
+mod changes;
+mod reads;
+mod schema;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use flow::store::{Commit, CommitError, Done, ReadError, RunStore};
+use rusqlite::{Connection, OpenFlags};
+
+use self::writer::Writer;
+
+/// How many idle connections are kept for readers. More are made when more read at once, and closed afterwards.
+const IDLE_READERS: usize = 16;
+/// How long a statement waits for another process, such as a backup, before it gives up.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Why the database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// SQLite, or the disk below it.
+    #[error("the database of runs cannot be opened")]
+    Sqlite(#[from] rusqlite::Error),
+    /// It was written by a newer version of this program.
+    #[error("the database of runs has version {found}, and this program knows up to {known}")]
+    Newer {
+        /// Its version.
+        found: i64,
+        /// The newest version that is known.
+        known: i64,
+    },
+    /// The writer could not be started.
+    #[error("the writer of the database could not be started")]
+    Thread(#[source] std::io::Error),
+}
+
+/// The runs of one data directory.
+pub struct SqliteRuns {
+    path: PathBuf,
+    writer: Writer,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl fmt::Debug for SqliteRuns {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SqliteRuns").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl SqliteRuns {
+    /// Opens the database, which is made or brought up to date where needed.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is of a newer version.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let mut connection = Connection::open(path)?;
+        restrict(path);
+        configure(&connection)?;
+        schema::migrate(&mut connection)?;
+        let writer = Writer::start(connection).map_err(OpenError::Thread)?;
+        Ok(Self { path: path.to_owned(), writer, readers: Mutex::default() })
+    }
+
+    /// Copies the database as it is at one moment, while it is used.
+    ///
+    /// # Errors
+    /// Those of SQLite and of the disk.
+    pub fn back_up(&self, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(), OpenError> {
+        let source = self.reader_connection()?;
+        let mut target = Connection::open(to)?;
+        restrict(to);
+        let backup = rusqlite::backup::Backup::new(&source, &mut target)?;
+        loop {
+            // A few megabytes at a time, so that progress can be told.
+            let step = backup.step(1024)?;
+            let told = backup.progress();
+            let pages = |count: std::ffi::c_int| u64::try_from(count).unwrap_or(0);
+            progress(pages(told.pagecount).saturating_sub(pages(told.remaining)), pages(told.pagecount));
+            if step == rusqlite::backup::StepResult::Done {
+                break;
+            }
+        }
+        drop(backup);
+        // What was copied is in the file of the copy alone, and on the disk.
+        target.pragma_update(None, "journal_mode", "DELETE")?;
+        target.pragma_update(None, "synchronous", "FULL")?;
+        Ok(())
+    }
+
+    fn reader_connection(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    }
+
+    /// Reads with a connection of the pool.
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ReadError> {
+        let idle = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let told = |error: rusqlite::Error| ReadError(error.to_string());
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.reader_connection().map_err(told)?,
+        };
+        let result = read(&connection).map_err(told);
+        let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if readers.len() < IDLE_READERS {
+            readers.push(connection);
+        }
+        result
+    }
+
+    fn submit(&self, commit: Commit, done: Done) {
+        if let Err(done) = self.writer.submit(commit, done) {
+            done(Err(CommitError::Closed));
+        }
+    }
+}
+
+/// Owner-only, as everything in a data directory. The directory itself is closed to others already.
+fn restrict(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    // A file system without permissions is no reason to refuse.
+    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", "OFF")?;
+    // 32 MiB for the pages of the writer; negative means kibibytes.
+    connection.pragma_update(None, "cache_size", -32_768_i64)?;
+    // A checkpoint copies the log into the file. Every 16 MiB keeps it rare, and the log short enough to recover at once.
+    connection.pragma_update(None, "wal_autocheckpoint", 4096_i64)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+/// The contract of [`RunStore`], method by method; the queries are in `reads`.
+impl RunStore for SqliteRuns {
+    fn commit(&self, commit: Commit, done: Done) {
+        self.submit(commit, done);
+    }
+
+    reads::delegate!();
+}

@@ -1,0 +1,217 @@
+//! What each change does to the tables.
+
+use flow::store::{Change, Commit, CommitError};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::audit::Tentative;
+use super::reads;
+use super::writer::Refused;
+
+/// How many deliveries that were given up are kept for each subscription: the newest. More would fill the disk, and nobody
+/// reads them.
+const MAX_BURIED: i64 = 1000;
+
+pub(super) fn apply(
+    connection: &Connection,
+    chains: &mut Tentative<'_>,
+    commit: &Commit,
+) -> Result<(), Refused> {
+    for change in &commit.changes {
+        one(connection, chains, change)?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm per change, each a statement or two")]
+fn one(connection: &Connection, chains: &mut Tentative<'_>, change: &Change) -> Result<(), Refused> {
+    let run = |sql: &str, values: &[&dyn rusqlite::ToSql]| connection.prepare_cached(sql)?.execute(values);
+    match change {
+        Change::CreateRun {
+            run_id,
+            tenant,
+            workflow_id,
+            genesis,
+            scope_id,
+            exclusive,
+            parent_run_id,
+            tags,
+            created_at,
+        } => {
+            if *exclusive {
+                refuse_active(connection, tenant, scope_id.as_deref())?;
+            }
+            let inserted = run(
+                "INSERT INTO runs (run_id, tenant, workflow_id, status, open, next_sequence, scope_id, parent_run_id,
+                     created_at, updated_at, genesis, snapshot)
+                 VALUES (?1, ?2, ?3, 'pending', 1, 0, ?4, ?5, ?6, ?6, ?7, x'')
+                 ON CONFLICT (run_id) DO NOTHING",
+                &[run_id, tenant, workflow_id, scope_id, parent_run_id, &created_at.0, &&**genesis],
+            )?;
+            if inserted == 0 {
+                return Err(CommitError::RunExists { run_id: run_id.clone() }.into());
+            }
+            let place = connection.last_insert_rowid();
+            for tag in tags {
+                run(
+                    "INSERT OR IGNORE INTO tags (tenant, tag, run) VALUES (?1, ?2, ?3)",
+                    &[tenant, tag, &place],
+                )?;
+            }
+        }
+        Change::Append { run_id, first, last, events, status, snapshot, at } => {
+            let mut find =
+                connection.prepare_cached("SELECT place, next_sequence FROM runs WHERE run_id = ?1")?;
+            let found = find
+                .query_row([run_id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?)))
+                .optional()?;
+            let Some((place, next)) = found.filter(|(_, next)| next == first && first <= last) else {
+                return Err(CommitError::Moved { run_id: run_id.clone() }.into());
+            };
+            debug_assert_eq!(next, *first);
+            run(
+                "INSERT INTO appends (run, first, last, events) VALUES (?1, ?2, ?3, ?4)",
+                &[&place, first, last, &&**events],
+            )?;
+            run(
+                "UPDATE runs SET status = ?2, open = ?3, next_sequence = ?4, updated_at = ?5, snapshot = ?6
+                 WHERE place = ?1",
+                &[&place, &status.as_str(), &!status.is_terminal(), &(last + 1), &at.0, &&**snapshot],
+            )?;
+        }
+        Change::PutDefinition { tenant, workflow_id, digest, document, at } => {
+            let digest = digest.to_hex();
+            run(
+                "INSERT OR IGNORE INTO definitions (digest, document) VALUES (?1, ?2)",
+                &[&digest.as_bytes(), &&**document],
+            )?;
+            run(
+                "INSERT INTO workflows (tenant, workflow_id, digest, registered_at) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (tenant, workflow_id) DO UPDATE SET digest = excluded.digest, registered_at = ?4
+                 WHERE digest <> excluded.digest",
+                &[tenant, workflow_id, &digest.as_bytes(), &at.0],
+            )?;
+        }
+        Change::SetTimer { run_id, key, at } => {
+            run(
+                "INSERT INTO timers (run_id, key, at) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (run_id, key) DO UPDATE SET at = excluded.at",
+                &[run_id, key, &at.0],
+            )?;
+        }
+        Change::ClearTimer { run_id, key } => {
+            run("DELETE FROM timers WHERE run_id = ?1 AND key = ?2", &[run_id, key])?;
+        }
+        Change::PutAnswer { key, answer } => {
+            if reads::answer(connection, key)?.is_some() {
+                return Err(CommitError::KeyTaken.into());
+            }
+            run(
+                "INSERT INTO answers (tenant, endpoint, key, request, status, body, at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                &[
+                    &key.tenant,
+                    &key.endpoint,
+                    &key.key.to_hex().as_bytes(),
+                    &answer.request.to_hex().as_bytes(),
+                    &answer.status,
+                    &&*answer.body,
+                    &answer.at.0,
+                ],
+            )?;
+            let place = connection.last_insert_rowid();
+            run(
+                "INSERT INTO answer_hashes (hash, place) VALUES (?1, ?2)",
+                &[&reads::answer_hash(key), &place],
+            )?;
+        }
+        Change::ClaimActivity { id, run_id, at } => {
+            let claimed = run(
+                "INSERT INTO activities (id, run_id, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+                &[id, run_id, &at.0],
+            )?;
+            if claimed == 0 {
+                return Err(CommitError::ActivityClaimed.into());
+            }
+        }
+        Change::FinishActivity { id, outcome } => {
+            run("UPDATE activities SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL", &[id, &&**outcome])?;
+        }
+        Change::PutArtifact { run_id, artifact_id, document } => {
+            run(
+                "INSERT OR REPLACE INTO artifacts (run_id, artifact_id, document) VALUES (?1, ?2, ?3)",
+                &[run_id, artifact_id, &&**document],
+            )?;
+        }
+        Change::PutAnnotation { run_id, annotation_id, document } => {
+            run(
+                "INSERT INTO annotations (run_id, annotation_id, document) VALUES (?1, ?2, ?3)",
+                &[run_id, annotation_id, &&**document],
+            )?;
+        }
+        Change::PutWebhook { tenant, webhook_id, document } => {
+            run(
+                "INSERT OR REPLACE INTO webhooks (tenant, webhook_id, document) VALUES (?1, ?2, ?3)",
+                &[tenant, webhook_id, &&**document],
+            )?;
+        }
+        Change::DeleteWebhook { tenant, webhook_id } => {
+            if run("DELETE FROM webhooks WHERE tenant = ?1 AND webhook_id = ?2", &[tenant, webhook_id])? == 0
+            {
+                return Err(CommitError::NoSuchWebhook.into());
+            }
+            run("DELETE FROM deliveries WHERE webhook_id = ?1", &[webhook_id])?;
+            run("DELETE FROM buried_deliveries WHERE webhook_id = ?1", &[webhook_id])?;
+        }
+        Change::PutDelivery { delivery_id, webhook_id, due, attempts, body } => {
+            run(
+                "INSERT OR REPLACE INTO deliveries (delivery_id, webhook_id, due, attempts, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                &[delivery_id, webhook_id, &due.0, attempts, &&**body],
+            )?;
+        }
+        Change::DeleteDelivery { delivery_id } => {
+            run("DELETE FROM deliveries WHERE delivery_id = ?1", &[delivery_id])?;
+        }
+        Change::BuryDelivery { delivery_id, reason, at } => {
+            run(
+                "INSERT INTO buried_deliveries (delivery_id, webhook_id, buried_at, attempts, body, reason)
+                 SELECT delivery_id, webhook_id, ?2, attempts, body, ?3 FROM deliveries WHERE delivery_id = ?1",
+                &[delivery_id, &at.0, reason],
+            )?;
+            run("DELETE FROM deliveries WHERE delivery_id = ?1", &[delivery_id])?;
+            run(
+                "DELETE FROM buried_deliveries WHERE place <= (SELECT place FROM buried_deliveries WHERE webhook_id =
+                     (SELECT webhook_id FROM buried_deliveries ORDER BY place DESC LIMIT 1)
+                     ORDER BY place DESC LIMIT 1 OFFSET ?1)
+                 AND webhook_id = (SELECT webhook_id FROM buried_deliveries ORDER BY place DESC LIMIT 1)",
+                &[&MAX_BURIED],
+            )?;
+        }
+        Change::PutCheckpoint { tenant, at_sequence, document } => {
+            run(
+                "INSERT OR IGNORE INTO checkpoints (tenant, at_sequence, document) VALUES (?1, ?2, ?3)",
+                &[tenant, at_sequence, &&**document],
+            )?;
+        }
+        Change::Audit { tenant, entry } => chains.append(connection, tenant, entry)?,
+        Change::PutApiKey { hash, document } => {
+            run(
+                "INSERT OR REPLACE INTO api_keys (hash, document) VALUES (?1, ?2)",
+                &[&hash.to_hex().as_bytes(), &&**document],
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses when a run of the scope is under way.
+fn refuse_active(connection: &Connection, tenant: &str, scope_id: Option<&str>) -> Result<(), Refused> {
+    let Some(scope_id) = scope_id else { return Ok(()) };
+    let mut statement = connection.prepare_cached(
+        "SELECT run_id FROM runs WHERE open = 1 AND scope_id IS NOT NULL AND tenant = ?1 AND scope_id = ?2 LIMIT 1",
+    )?;
+    match statement.query_row(params![tenant, scope_id], |row| row.get::<_, String>(0)).optional()? {
+        Some(active_run_id) => Err(CommitError::ScopeActive { active_run_id }.into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,176 @@
+//! The tables, and the steps from one version of them to the next.
+
+use rusqlite::Connection;
+
+use super::OpenError;
+
+/// One step of the schema. Steps are only ever added; `PRAGMA user_version` counts those that were taken.
+const STEPS: &[&str] = &[
+    "
+    CREATE TABLE runs (
+        place INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL UNIQUE,
+        tenant TEXT NOT NULL,
+        workflow_id TEXT NOT NULL,
+        status TEXT NOT NULL,
+        open INTEGER NOT NULL,
+        next_sequence INTEGER NOT NULL,
+        scope_id TEXT,
+        parent_run_id TEXT,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        genesis BLOB NOT NULL,
+        snapshot BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX runs_by_tenant ON runs (tenant, place);
+    CREATE INDEX runs_by_workflow ON runs (tenant, workflow_id, place);
+    -- The rest are small: most runs are none of these.
+    CREATE INDEX runs_open ON runs (run_id) WHERE open = 1;
+    CREATE INDEX runs_open_by_tenant ON runs (tenant, place) WHERE open = 1;
+    CREATE INDEX runs_open_by_scope ON runs (tenant, scope_id) WHERE open = 1 AND scope_id IS NOT NULL;
+    CREATE INDEX runs_failed ON runs (tenant, place) WHERE status = 'failed';
+    CREATE INDEX runs_cancelled ON runs (tenant, place) WHERE status = 'cancelled';
+    CREATE INDEX runs_by_parent ON runs (parent_run_id, place) WHERE parent_run_id IS NOT NULL;
+
+    CREATE TABLE tags (
+        tenant TEXT NOT NULL,
+        tag TEXT NOT NULL,
+        run INTEGER NOT NULL,
+        PRIMARY KEY (tenant, tag, run)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE appends (
+        run INTEGER NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        events BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX appends_by_last ON appends (run, last);
+
+    CREATE TABLE definitions (
+        digest BLOB PRIMARY KEY,
+        document BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE workflows (
+        tenant TEXT NOT NULL,
+        workflow_id TEXT NOT NULL,
+        digest BLOB NOT NULL,
+        registered_at INTEGER NOT NULL,
+        PRIMARY KEY (tenant, workflow_id)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE timers (
+        run_id TEXT NOT NULL,
+        key TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (run_id, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX timers_by_moment ON timers (at);
+
+    -- Rows are added at the end. The callers' keys are random: looked up by a short hash, they dirty one small page and not the
+    -- page of a whole answer.
+    CREATE TABLE answers (
+        place INTEGER PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        endpoint TEXT NOT NULL,
+        key BLOB NOT NULL,
+        request BLOB NOT NULL,
+        status INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        at INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE answer_hashes (
+        hash INTEGER NOT NULL,
+        place INTEGER NOT NULL,
+        PRIMARY KEY (hash, place)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX answers_by_moment ON answers (at);
+
+    CREATE TABLE activities (
+        id TEXT PRIMARY KEY,
+        run_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        outcome BLOB
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE artifacts (
+        run_id TEXT NOT NULL,
+        artifact_id TEXT NOT NULL,
+        document BLOB NOT NULL,
+        PRIMARY KEY (run_id, artifact_id)
+    ) STRICT;
+
+    CREATE TABLE annotations (
+        place INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL,
+        annotation_id TEXT NOT NULL UNIQUE,
+        document BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX annotations_by_run ON annotations (run_id, place);
+
+    CREATE TABLE webhooks (
+        tenant TEXT NOT NULL,
+        webhook_id TEXT NOT NULL,
+        document BLOB NOT NULL,
+        PRIMARY KEY (tenant, webhook_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE deliveries (
+        delivery_id TEXT PRIMARY KEY,
+        webhook_id TEXT NOT NULL,
+        due INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX deliveries_by_moment ON deliveries (due);
+
+    CREATE TABLE audit (
+        tenant TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        previous BLOB NOT NULL,
+        entry BLOB NOT NULL,
+        PRIMARY KEY (tenant, sequence)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE api_keys (
+        hash BLOB PRIMARY KEY,
+        document BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    ",
+    "
+    CREATE TABLE checkpoints (
+        tenant TEXT NOT NULL,
+        at_sequence INTEGER NOT NULL,
+        document BLOB NOT NULL,
+        PRIMARY KEY (tenant, at_sequence)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE UNIQUE INDEX webhooks_by_id ON webhooks (webhook_id);
+    CREATE INDEX deliveries_by_webhook ON deliveries (webhook_id);
+    CREATE TABLE buried_deliveries (
+        place INTEGER PRIMARY KEY,
+        delivery_id TEXT NOT NULL,
+        webhook_id TEXT NOT NULL,
+        buried_at INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        reason TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX buried_by_webhook ON buried_deliveries (webhook_id, place);
+    ",
+];
+
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
+    let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let taken = usize::try_from(found).ok().filter(|taken| *taken <= STEPS.len());
+    let Some(taken) = taken else {
+        return Err(OpenError::Newer { found, known });
+    };
+    for (place, step) in STEPS.iter().enumerate().skip(taken) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", place + 1)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,416 @@
+//! What every store of runs has to keep, as functions that take a store, and what SQLite has to keep besides.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use canon::digest::Digest;
+use flow::event::Millis;
+use flow::run::RunStatus;
+use flow::store::{Answer, AnswerKey, Change, Commit, CommitError, RunFilter, RunStore};
+use storage::sqlite::{OpenError, SqliteRuns};
+use tempfile::TempDir;
+
+fn commit(store: &dyn RunStore, changes: impl IntoIterator<Item = Change>) -> Result<(), CommitError> {
+    let (sender, receiver) = channel();
+    let done = Box::new(move |result| sender.send(result).unwrap());
+    store.commit(Commit { changes: changes.into_iter().collect() }, done);
+    receiver.recv().unwrap()
+}
+
+fn bytes(text: &str) -> Arc<[u8]> {
+    text.as_bytes().into()
+}
+
+fn create(run_id: &str, tenant: &str, scope: Option<&str>) -> Change {
+    Change::CreateRun {
+        run_id: run_id.into(),
+        tenant: tenant.into(),
+        workflow_id: "w".into(),
+        genesis: bytes("{}"),
+        scope_id: scope.map(Into::into),
+        exclusive: scope.is_some(),
+        parent_run_id: run_id.split_once('/').map(|(parent, _)| parent.into()),
+        tags: vec!["t".into(), "t".into()],
+        created_at: Millis(1),
+    }
+}
+
+fn append(run_id: &str, first: u64, last: u64, status: RunStatus) -> Change {
+    let lines: Vec<_> = (first..=last).map(|sequence| format!("{{\"sequence\":{sequence}}}")).collect();
+    Change::Append {
+        run_id: run_id.into(),
+        first,
+        last,
+        events: bytes(&lines.join("\n")),
+        status,
+        snapshot: bytes(&format!("{{\"runId\":\"{run_id}\",\"last\":{last}}}")),
+        at: Millis(2),
+    }
+}
+
+fn a_run_is_read_as_it_was_committed(store: &dyn RunStore) {
+    commit(store, [create("run", "acme", None), append("run", 0, 2, RunStatus::Running)]).unwrap();
+    commit(store, [append("run", 3, 3, RunStatus::Completed)]).unwrap();
+    let run = store.run(Some("acme"), "run").unwrap().unwrap();
+    assert_eq!(
+        (run.status, run.next_sequence, &*run.snapshot),
+        (RunStatus::Completed, 4, &*bytes(r#"{"runId":"run","last":3}"#))
+    );
+    let ranges = |from, events, size| -> Vec<_> {
+        let found = store.appends("run", from, events, size).unwrap();
+        found.iter().map(|append| (append.first, append.last)).collect()
+    };
+    assert_eq!(ranges(0, 100, 1 << 20), [(0, 2), (3, 3)]);
+    assert_eq!(ranges(2, 100, 1 << 20), [(0, 2), (3, 3)]);
+    assert_eq!(ranges(3, 100, 1 << 20), [(3, 3)]);
+    assert_eq!(ranges(4, 100, 1 << 20), []);
+    assert_eq!(ranges(0, 1, 1 << 20), [(0, 2)], "at least one append, whatever the bounds");
+    assert_eq!(ranges(0, 100, 1), [(0, 2)]);
+}
+
+fn another_tenant_finds_nothing(store: &dyn RunStore) {
+    commit(store, [create("mine", "acme", None), append("mine", 0, 0, RunStatus::Running)]).unwrap();
+    assert!(store.run(Some("other"), "mine").unwrap().is_none());
+    assert!(store.run(None, "mine").unwrap().is_some(), "the host itself asks without a tenant");
+    assert!(store.runs("other", &RunFilter::default(), 10).unwrap().is_empty());
+    assert!(store.definition("other", "w").unwrap().is_none());
+    assert!(store.webhooks("other").unwrap().is_empty());
+    assert!(store.audit("other", 0, u64::MAX, 10).unwrap().is_empty());
+}
+
+fn sequences_are_dense_and_a_refused_commit_leaves_no_trace(store: &dyn RunStore) {
+    let moved = Err(CommitError::Moved { run_id: "dense".into() });
+    commit(store, [create("dense", "acme", None), append("dense", 0, 1, RunStatus::Running)]).unwrap();
+    for first in [0, 1, 3] {
+        let timer = Change::SetTimer { run_id: "dense".into(), key: "k".into(), at: Millis(5) };
+        assert_eq!(
+            commit(store, [timer, append("dense", first, first, RunStatus::Failed)]),
+            moved,
+            "{first}"
+        );
+    }
+    assert_eq!(store.run(None, "dense").unwrap().unwrap().status, RunStatus::Running);
+    assert_eq!(store.next_timer().unwrap(), None, "the change before the refused one is gone with it");
+    assert_eq!(
+        commit(store, [append("unknown", 0, 0, RunStatus::Running)]),
+        Err(CommitError::Moved { run_id: "unknown".into() })
+    );
+    let exists = Err(CommitError::RunExists { run_id: "dense".into() });
+    assert_eq!(commit(store, [create("dense", "acme", None)]), exists);
+}
+
+fn one_run_of_a_scope_at_a_time(store: &dyn RunStore) {
+    commit(store, [create("first", "acme", Some("s")), append("first", 0, 0, RunStatus::Running)]).unwrap();
+    let active = Err(CommitError::ScopeActive { active_run_id: "first".into() });
+    assert_eq!(commit(store, [create("second", "acme", Some("s"))]), active);
+    commit(store, [create("elsewhere", "other", Some("s"))]).unwrap();
+    commit(store, [append("first", 1, 1, RunStatus::Cancelled)]).unwrap();
+    commit(store, [create("second", "acme", Some("s"))]).unwrap();
+}
+
+fn a_key_is_answered_once(store: &dyn RunStore) {
+    let key =
+        AnswerKey { tenant: "acme".into(), endpoint: "POST /v1/runs".into(), key: Digest::of_bytes(b"k") };
+    let answer = |body: &str| Answer {
+        request: Digest::of_bytes(b"r"),
+        status: 201,
+        body: bytes(body),
+        at: Millis(3),
+    };
+    let put = |body: &str| Change::PutAnswer { key: key.clone(), answer: answer(body) };
+    assert_eq!(store.answer(&key).unwrap(), None);
+    commit(store, [create("keyed", "acme", None), put("one")]).unwrap();
+    assert_eq!(commit(store, [create("keyed-2", "acme", None), put("two")]), Err(CommitError::KeyTaken));
+    assert!(store.run(None, "keyed-2").unwrap().is_none());
+    assert_eq!(store.answer(&key).unwrap(), Some(answer("one")));
+    let other = AnswerKey { tenant: "other".into(), ..key };
+    assert_eq!(store.answer(&other).unwrap(), None);
+}
+
+fn runs_are_listed_newest_first_and_by_what_is_asked_for(store: &dyn RunStore) {
+    let statuses = [RunStatus::Completed, RunStatus::Failed, RunStatus::Running, RunStatus::Completed];
+    for (number, status) in statuses.into_iter().enumerate() {
+        let run_id = format!("listed-{number}");
+        commit(store, [create(&run_id, "lister", None), append(&run_id, 0, 0, status)]).unwrap();
+    }
+    let list = |filter: RunFilter, limit| -> Vec<String> {
+        let found = store.runs("lister", &filter, limit).unwrap();
+        let id = |snapshot: &[u8]| {
+            serde_json::from_slice::<serde_json::Value>(snapshot).unwrap()["runId"].to_string()
+        };
+        found.iter().map(|run| id(&run.snapshot).replace(['"'], "").replace("listed-", "")).collect()
+    };
+    let all = RunFilter::default;
+    assert_eq!(list(all(), 10), ["3", "2", "1", "0"]);
+    assert_eq!(list(all(), 2), ["3", "2"]);
+    let places: Vec<_> = store.runs("lister", &all(), 2).unwrap().iter().map(|run| run.place).collect();
+    assert_eq!(list(RunFilter { before: Some(places[1]), ..all() }, 10), ["1", "0"]);
+    assert_eq!(list(RunFilter { status: Some(RunStatus::Completed), ..all() }, 10), ["3", "0"]);
+    assert_eq!(list(RunFilter { status: Some(RunStatus::Running), ..all() }, 10), ["2"]);
+    assert_eq!(list(RunFilter { workflow_id: Some("w".into()), ..all() }, 1), ["3"]);
+    assert_eq!(list(RunFilter { workflow_id: Some("v".into()), ..all() }, 1), [""; 0]);
+    assert_eq!(list(RunFilter { tag: Some("t".into()), status: Some(RunStatus::Failed), ..all() }, 9), ["1"]);
+    assert_eq!(list(RunFilter { tag: Some("u".into()), ..all() }, 9), [""; 0]);
+}
+
+fn timers_come_in_the_order_of_their_moments(store: &dyn RunStore) {
+    let set = |run: &str, at| Change::SetTimer { run_id: run.into(), key: "k".into(), at: Millis(at) };
+    commit(store, [set("b", 20), set("a", 30), set("a", 10)]).unwrap();
+    assert_eq!(store.next_timer().unwrap().unwrap().at, Millis(10), "set again, it has one moment");
+    let due = |at| {
+        store.due_timers(Millis(at), 10).unwrap().into_iter().map(|timer| timer.run_id).collect::<Vec<_>>()
+    };
+    assert_eq!(due(9), [""; 0]);
+    assert_eq!(due(20), ["a", "b"]);
+    commit(store, [Change::ClearTimer { run_id: "a".into(), key: "k".into() }]).unwrap();
+    commit(store, [Change::ClearTimer { run_id: "a".into(), key: "k".into() }]).unwrap();
+    assert_eq!(due(99), ["b"]);
+}
+
+fn an_effect_is_claimed_once(store: &dyn RunStore) {
+    let claim = || Change::ClaimActivity { id: "x".into(), run_id: "r".into(), at: Millis(1) };
+    assert_eq!(store.activity("x").unwrap(), None);
+    commit(store, [claim()]).unwrap();
+    assert_eq!(store.activity("x").unwrap(), Some(None));
+    assert_eq!(commit(store, [claim()]), Err(CommitError::ActivityClaimed));
+    for outcome in ["1", "2"] {
+        commit(store, [Change::FinishActivity { id: "x".into(), outcome: bytes(outcome) }]).unwrap();
+    }
+    assert_eq!(store.activity("x").unwrap(), Some(Some(bytes("1"))), "the first outcome counts");
+}
+
+fn the_audit_log_is_a_chain_for_each_tenant(store: &dyn RunStore) {
+    let entry = |tenant: &str, text: &str| Change::Audit { tenant: tenant.into(), entry: bytes(text) };
+    commit(store, [entry("acme", r#"{"a":1}"#), entry("other", r#"{"b":1}"#)]).unwrap();
+    // A refused commit takes no place in the chain.
+    commit(store, [entry("acme", r#"{"lost":1}"#), append("nowhere", 0, 0, RunStatus::Running)]).unwrap_err();
+    commit(store, [entry("acme", r#"{"a":2}"#)]).unwrap();
+    commit(store, [entry("acme", r#"{"a":3}"#)]).unwrap();
+    let entries = store.audit("acme", 0, u64::MAX, 10).unwrap();
+    assert_eq!(entries.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(entries[0].previous, Digest::of_bytes(b""));
+    assert_eq!(entries[1].previous, entries[0].link());
+    assert_eq!(entries[2].previous, entries[1].link());
+    assert_eq!(store.audit("acme", 1, 1, 10).unwrap(), entries[1..2]);
+}
+
+fn a_checkpoint_is_written_once_and_found_by_its_entry(store: &dyn RunStore) {
+    let put = |tenant: &str, at_sequence, text: &str| Change::PutCheckpoint {
+        tenant: tenant.into(),
+        at_sequence,
+        document: bytes(text),
+    };
+    assert_eq!(store.audit_end("acme").unwrap(), None);
+    let entry = || Change::Audit { tenant: "acme".into(), entry: bytes("{}") };
+    commit(store, [entry(), entry()]).unwrap();
+    assert_eq!(store.audit_end("acme").unwrap(), Some(1));
+    assert_eq!(store.audit_end("other").unwrap(), None);
+    commit(store, [put("acme", 9, "nine"), put("acme", 4, "four"), put("other", 5, "theirs")]).unwrap();
+    commit(store, [put("acme", 4, "forged")]).unwrap();
+    let four_and_nine = [(4, bytes("four")), (9, bytes("nine"))];
+    assert_eq!(store.checkpoints("acme", 0, u64::MAX, 10).unwrap(), four_and_nine);
+    assert_eq!(store.checkpoints("acme", 5, 9, 10).unwrap(), four_and_nine[1..]);
+    assert_eq!(store.checkpoints("acme", 0, 9, 1).unwrap(), four_and_nine[..1]);
+    assert_eq!(store.checkpoint_before("acme", 4).unwrap(), None);
+    assert_eq!(store.checkpoint_before("acme", 9).unwrap(), Some(four_and_nine[0].clone()));
+    assert_eq!(store.checkpoint_before("acme", u64::MAX).unwrap(), Some(four_and_nine[1].clone()));
+}
+
+fn definitions_are_kept_by_digest_and_the_newest_is_found_by_id(store: &dyn RunStore) {
+    let put = |text: &str| Change::PutDefinition {
+        tenant: "acme".into(),
+        workflow_id: "w".into(),
+        digest: Digest::of_bytes(text.as_bytes()),
+        document: bytes(text),
+        at: Millis(1),
+    };
+    commit(store, [put("one")]).unwrap();
+    commit(store, [put("two")]).unwrap();
+    let (one, two) = (Digest::of_bytes(b"one"), Digest::of_bytes(b"two"));
+    assert_eq!(store.definition("acme", "w").unwrap(), Some((two, bytes("two"))));
+    assert_eq!(
+        store.definition_by_digest(one).unwrap(),
+        Some(bytes("one")),
+        "a run may still be pinned to it"
+    );
+    assert_eq!(store.definitions("acme").unwrap(), [("w".to_owned(), two)]);
+}
+
+fn what_belongs_to_a_run_is_found_by_it(store: &dyn RunStore) {
+    commit(
+        store,
+        [create("parent", "acme", None), create("parent/a", "acme", None), create("parent/b", "acme", None)],
+    )
+    .unwrap();
+    assert_eq!(store.children("parent").unwrap(), ["parent/a", "parent/b"]);
+    let artifact =
+        Change::PutArtifact { run_id: "parent".into(), artifact_id: "x".into(), document: bytes("{}") };
+    let note = |id: &str| Change::PutAnnotation {
+        run_id: "parent".into(),
+        annotation_id: id.into(),
+        document: bytes(id),
+    };
+    commit(store, [artifact, note("b"), note("a")]).unwrap();
+    assert_eq!(store.artifact("parent", "x").unwrap(), Some(bytes("{}")));
+    assert_eq!(store.artifact("parent", "y").unwrap(), None);
+    assert_eq!(
+        store.annotations("parent").unwrap(),
+        [bytes("b"), bytes("a")],
+        "in the order in which they were made"
+    );
+}
+
+fn subscriptions_and_their_deliveries(store: &dyn RunStore) {
+    let put = Change::PutWebhook { tenant: "acme".into(), webhook_id: "h".into(), document: bytes("{}") };
+    let delivery = |id: &str, due, attempts| Change::PutDelivery {
+        delivery_id: id.into(),
+        webhook_id: "h".into(),
+        due: Millis(due),
+        attempts,
+        body: bytes(id),
+    };
+    commit(store, [put, delivery("late", 20, 0), delivery("soon", 10, 0), delivery("soon", 12, 1)]).unwrap();
+    let due: Vec<_> = store.due_deliveries(Millis(30), 10).unwrap();
+    assert_eq!(
+        due.iter().map(|due| (&*due.delivery_id, due.attempts)).collect::<Vec<_>>(),
+        [("soon", 1), ("late", 0)]
+    );
+    assert_eq!(store.next_delivery().unwrap(), Some(Millis(12)));
+    assert_eq!(store.webhook("h").unwrap(), Some(("acme".to_owned(), bytes("{}"))));
+    assert_eq!(store.webhook("g").unwrap(), None);
+    let bury =
+        || Change::BuryDelivery { delivery_id: "soon".into(), reason: "refused".into(), at: Millis(13) };
+    commit(store, [bury()]).unwrap();
+    commit(store, [bury()]).unwrap();
+    let buried = store.buried_deliveries("h", 10).unwrap();
+    let told: Vec<_> =
+        buried.iter().map(|(buried, why)| (&*buried.delivery_id, buried.attempts, &**why)).collect();
+    assert_eq!(told, [("soon", 1, "refused")], "once, however often it is given up");
+    assert_eq!(store.due_deliveries(Millis(30), 10).unwrap().len(), 1, "and it is due no more");
+    for number in 0..1005 {
+        let id = format!("given-up-{number}");
+        let bury = Change::BuryDelivery { delivery_id: id.clone(), reason: "r".into(), at: Millis(14) };
+        commit(store, [delivery(&id, 5, 8), bury]).unwrap();
+    }
+    let buried = store.buried_deliveries("h", 2000).unwrap();
+    assert_eq!((buried.len(), &*buried[0].0.delivery_id), (1000, "given-up-1004"), "the newest are kept");
+    let delete = |tenant: &str| Change::DeleteWebhook { tenant: tenant.into(), webhook_id: "h".into() };
+    assert_eq!(commit(store, [delete("other")]), Err(CommitError::NoSuchWebhook));
+    commit(store, [delete("acme")]).unwrap();
+    assert!(store.due_deliveries(Millis(30), 10).unwrap().is_empty(), "they end with their subscription");
+    assert!(store.buried_deliveries("h", 10).unwrap().is_empty());
+    assert_eq!(store.next_delivery().unwrap(), None);
+}
+
+fn open_runs_are_found_page_by_page(store: &dyn RunStore) {
+    let before: Vec<_> = store.open_runs(None, 1000).unwrap();
+    for run_id in ["o-1", "o-2", "o-3"] {
+        commit(store, [create(run_id, "acme", None)]).unwrap();
+    }
+    commit(store, [append("o-2", 0, 0, RunStatus::Completed)]).unwrap();
+    let mut after: Vec<_> = store.open_runs(None, 1000).unwrap();
+    after.retain(|run| !before.contains(run));
+    assert_eq!(after, ["o-1", "o-3"]);
+    assert_eq!(store.open_runs(Some("o-1"), 1).unwrap(), ["o-3"]);
+}
+
+type Law = (&'static str, fn(&dyn RunStore));
+
+const CONTRACT: [Law; 14] = [
+    ("a run is read as it was committed", a_run_is_read_as_it_was_committed),
+    ("another tenant finds nothing", another_tenant_finds_nothing),
+    ("sequences are dense", sequences_are_dense_and_a_refused_commit_leaves_no_trace),
+    ("one run of a scope at a time", one_run_of_a_scope_at_a_time),
+    ("a key is answered once", a_key_is_answered_once),
+    ("runs are listed newest first", runs_are_listed_newest_first_and_by_what_is_asked_for),
+    ("timers are in order", timers_come_in_the_order_of_their_moments),
+    ("an effect is claimed once", an_effect_is_claimed_once),
+    ("the audit log is a chain", the_audit_log_is_a_chain_for_each_tenant),
+    ("checkpoints", a_checkpoint_is_written_once_and_found_by_its_entry),
+    ("definitions by digest and id", definitions_are_kept_by_digest_and_the_newest_is_found_by_id),
+    ("what belongs to a run", what_belongs_to_a_run_is_found_by_it),
+    ("subscriptions and deliveries", subscriptions_and_their_deliveries),
+    ("open runs page by page", open_runs_are_found_page_by_page),
+];
+
+fn database() -> (TempDir, SqliteRuns) {
+    let folder = TempDir::new().unwrap();
+    let store = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
+    (folder, store)
+}
+
+#[test]
+fn sqlite_keeps_the_contract_of_runs() {
+    for (law, check) in CONTRACT {
+        let (_folder, store) = database();
+        let kept = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&store)));
+        assert!(kept.is_ok(), "{law}");
+    }
+}
+
+#[test]
+fn what_was_committed_is_there_when_it_is_opened_again() {
+    let (folder, store) = database();
+    commit(&store, [create("run", "acme", None), append("run", 0, 0, RunStatus::Completed)]).unwrap();
+    commit(&store, [Change::Audit { tenant: "acme".into(), entry: bytes("{}") }]).unwrap();
+    drop(store);
+    let store = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
+    assert_eq!(store.run(None, "run").unwrap().unwrap().status, RunStatus::Completed);
+    commit(&store, [Change::Audit { tenant: "acme".into(), entry: bytes("{}") }]).unwrap();
+    let entries = store.audit("acme", 0, 9, 9).unwrap();
+    assert_eq!(entries[1].previous, entries[0].link(), "the chain goes on");
+}
+
+#[test]
+fn many_commits_share_a_transaction_and_one_that_is_refused_harms_no_other() {
+    let (_folder, store) = database();
+    let (sender, receiver) = channel();
+    for number in 0..500 {
+        let run_id = format!("r-{}", number % 400);
+        let sender = sender.clone();
+        let done = Box::new(move |result: Result<(), CommitError>| sender.send(result.is_ok()).unwrap());
+        store.commit(
+            Commit {
+                changes: vec![create(&run_id, "acme", None), append(&run_id, 0, 0, RunStatus::Completed)],
+            },
+            done,
+        );
+    }
+    let accepted = receiver.iter().take(500).filter(|accepted| *accepted).count();
+    assert_eq!(accepted, 400);
+    assert_eq!(store.runs("acme", &RunFilter::default(), 1000).unwrap().len(), 400);
+}
+
+#[test]
+fn closing_writes_what_was_handed_over() {
+    let (folder, store) = database();
+    for number in 0..50 {
+        store
+            .commit(Commit { changes: vec![create(&format!("r-{number}"), "acme", None)] }, Box::new(|_| ()));
+    }
+    drop(store);
+    let store = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
+    assert_eq!(store.open_runs(None, 100).unwrap().len(), 50);
+}
+
+#[test]
+fn a_newer_database_is_refused_and_left_alone() {
+    let (folder, store) = database();
+    drop(store);
+    let path = folder.path().join("runs.sqlite3");
+    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let refused = SqliteRuns::open(&path).unwrap_err();
+    assert!(matches!(refused, OpenError::Newer { found: 99, .. }), "{refused:?}");
+}
+
+#[test]
+fn a_backup_is_a_database_of_its_own() {
+    let (folder, store) = database();
+    commit(&store, [create("run", "acme", None), append("run", 0, 0, RunStatus::Completed)]).unwrap();
+    let copy = folder.path().join("copy.sqlite3");
+    store.back_up(&copy, &|_, _| ()).unwrap();
+    commit(&store, [create("later", "acme", None)]).unwrap();
+    let copy = SqliteRuns::open(&copy).unwrap();
+    assert!(copy.run(None, "run").unwrap().is_some());
+    assert!(copy.run(None, "later").unwrap().is_none());
+}
