@@ -5,4 +5,5 @@
 
 pub mod catalogue;
 pub mod guided;
+pub mod runs;
 pub mod system;

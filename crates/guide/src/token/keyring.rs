@@ -35,6 +35,11 @@ impl Key {
         crate::record::derive_id("key_", &[&tag])
     }
 
+    /// A key for another purpose, which follows from this one and tells nothing about it. Rotating this one rotates that.
+    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+        self.sign(format!("interlock derived key v1: {purpose}").as_bytes())
+    }
+
     pub(super) fn sign(&self, message: &[u8]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of every length");
         mac.update(message);

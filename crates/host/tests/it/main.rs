@@ -5,5 +5,6 @@ mod catalogue;
 mod golden;
 mod guided;
 mod locks;
+mod runs;
 mod transcripts;
 mod users;

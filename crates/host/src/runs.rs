@@ -1,0 +1,233 @@
+//! Runs: created, watched, answered, ended.
+//!
+//! Each operation takes the same way. The run's state is taken from memory, or folded from its log; the core decides what
+//! follows; one commit makes it durable, with the answer to the caller's key and the entry of the audit log in it; then, and
+//! only then, streams are told, effects are made and the caller is answered.
+//!
+//! ```text
+//!  request ─► lock of the run ─► decide ─► commit (shared fsync) ─► streams, effects, answer
+//!  timer, child, effect ──┘                                          │
+//!        ▲                                                           │
+//!        └──────────────────── what the effects come to ◄────────────┘
+//! ```
+//!
+//! What was under way when the process ended is found again by [`Runs::recover`]: a run that is not at its end is told so, and asks
+//! again for the timers, children and effects that it waits for. Children have derived ids and effects a layer-2 identity, so asking
+//! twice does nothing twice.
+
+mod advance;
+pub mod annotations;
+pub mod audit;
+pub mod bulk;
+pub mod bundle;
+pub mod caller;
+pub mod create;
+mod definitions;
+mod effects;
+mod feed;
+mod fork;
+pub mod idempotency;
+mod interrupts;
+pub mod keys;
+mod live;
+pub mod outbound;
+pub mod rates;
+pub mod read;
+mod recovery;
+pub mod refusal;
+pub mod rotation;
+pub mod secrets;
+mod timers;
+pub mod webhooks;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flow::definition::Capabilities;
+use flow::engine::Limits;
+use flow::event::Millis;
+use flow::store::{Change, Commit, CommitError, RunStore};
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+pub use self::audit::AuditKey;
+use self::audit::Unsigned;
+pub use self::caller::{Caller, Scope};
+pub use self::create::new_run_id;
+use self::definitions::Definitions;
+pub use self::feed::{Batch, Following};
+pub use self::idempotency::{Keyed, Reply};
+pub use self::keys::{ApiKey, KeyError};
+use self::live::LiveRuns;
+use self::outbound::Outbound;
+pub use self::refusal::{ApiCode, Refusal};
+use self::secrets::{Resolved, Secrets};
+use self::webhooks::Webhooks;
+use crate::system::{Clock, Entropy};
+
+/// How many requests that write may be under way at once; more are told to come back. Each holds a few kilobytes, and waits for
+/// one shared fsync.
+pub const MAX_WRITES: usize = 4096;
+
+/// What a host of runs is made of.
+pub struct Options {
+    /// Where runs are kept.
+    pub store: Arc<dyn RunStore>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// For ids that nobody can guess.
+    pub entropy: Arc<dyn Entropy>,
+    /// What no run may exceed.
+    pub limits: Limits,
+    /// What is served.
+    pub capabilities: Capabilities,
+    /// The secrets that sign references to interrupts, the current one first.
+    pub token_secrets: Vec<[u8; 32]>,
+    /// Where clients reach this host, without a slash at the end.
+    pub public_url: String,
+    /// What checkpoints of the audit log are signed with.
+    pub audit_key: AuditKey,
+    /// Where secrets come from.
+    pub secrets: Arc<dyn Secrets>,
+    /// How addresses are called that callers chose.
+    pub outbound: Outbound,
+}
+
+/// The service of runs. Cheap to clone.
+#[derive(Clone)]
+pub struct Runs {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: Options,
+    definitions: Definitions,
+    live: LiveRuns,
+    writes: Semaphore,
+    timer_set: Notify,
+    stopping: AtomicBool,
+    stop: Notify,
+    delivery_queued: Notify,
+    webhooks: Webhooks,
+    unsigned: Unsigned,
+    resolved: Resolved,
+}
+
+impl fmt::Debug for Runs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Runs").field("store", &self.inner.options.store).finish_non_exhaustive()
+    }
+}
+
+impl Runs {
+    /// The service on a store. Nothing moves before [`Runs::recover`].
+    pub fn new(options: Options) -> Self {
+        let runs = Self {
+            inner: Arc::new(Inner {
+                options,
+                definitions: Definitions::default(),
+                live: LiveRuns::default(),
+                writes: Semaphore::new(MAX_WRITES),
+                timer_set: Notify::new(),
+                stopping: AtomicBool::new(false),
+                stop: Notify::new(),
+                delivery_queued: Notify::new(),
+                webhooks: Webhooks::default(),
+                unsigned: Unsigned::default(),
+                resolved: Resolved::default(),
+            }),
+        };
+        runs.learn_secrets();
+        runs
+    }
+
+    /// What no run may exceed.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.options.limits
+    }
+
+    /// What is served.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.inner.options.capabilities
+    }
+
+    /// Where clients reach this host.
+    pub fn public_url(&self) -> &str {
+        &self.inner.options.public_url
+    }
+
+    /// Takes no more requests that write, and waits until those under way are done.
+    pub async fn drain(&self) {
+        self.inner.stopping.store(true, Ordering::SeqCst);
+        self.inner.timer_set.notify_waiters();
+        self.inner.stop.notify_waiters();
+        // Every permit is there again once every write is done.
+        let all = u32::try_from(MAX_WRITES).unwrap_or(u32::MAX);
+        let _all = self.inner.writes.acquire_many(all).await;
+    }
+
+    /// Whether requests can be served: the store answers, and the host is not being stopped.
+    pub fn is_ready(&self) -> bool {
+        !self.is_stopping() && self.store().next_timer().is_ok()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.inner.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the host is being stopped.
+    async fn stopped(&self) {
+        let stop = self.inner.stop.notified();
+        tokio::pin!(stop);
+        // Registered before the look, so that a stop in between is not missed.
+        stop.as_mut().enable();
+        if !self.is_stopping() {
+            stop.await;
+        }
+    }
+
+    /// An id that nobody can guess.
+    fn new_id(&self, prefix: &str) -> Result<String, Refusal> {
+        let mut random = [0_u8; 16];
+        let filled = self.inner.options.entropy.fill(&mut random);
+        filled.map_err(|_| Refusal::new(ApiCode::InternalError, "the system has no entropy to give"))?;
+        Ok(random.iter().fold(prefix.to_owned(), |id, byte| id + &format!("{byte:02x}")))
+    }
+
+    fn now(&self) -> Millis {
+        Millis(self.inner.options.clock.now_ms())
+    }
+
+    fn store(&self) -> &dyn RunStore {
+        &*self.inner.options.store
+    }
+
+    /// Hands a commit to the store, and waits until it is durable.
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), CommitError> {
+        let audited = changes.iter().filter_map(|change| match change {
+            Change::Audit { tenant, .. } => Some(tenant.clone()),
+            _ => None,
+        });
+        let audited: Vec<_> = audited.collect();
+        let (sender, receiver) = oneshot::channel();
+        let done = Box::new(move |result| {
+            // Nobody waits any more when the request was given up; what was committed stays committed.
+            let _ = sender.send(result);
+        });
+        self.store().commit(Commit { changes }, done);
+        receiver.await.unwrap_or(Err(CommitError::Closed))?;
+        self.audit_committed(audited);
+        Ok(())
+    }
+
+    /// A place among the writes, or the advice to come back.
+    fn admit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
+        if self.is_stopping() {
+            return Err(Refusal::unavailable("the host is being stopped", 5));
+        }
+        self.inner
+            .writes
+            .try_acquire()
+            .map_err(|_| Refusal::unavailable("the host has as much to do as it takes", 1))
+    }
+}

@@ -1,0 +1,334 @@
+//! Something happens to a run: decided, made durable, told.
+
+use std::sync::Arc;
+
+use flow::definition::Definition;
+use flow::engine::{Decision, Effect, Input, decide};
+use flow::event::{Event, wire};
+use flow::snapshot::snapshot;
+use flow::state::RunState;
+use flow::store::{Bytes, Change, CommitError, StoredAppend};
+use serde_json::Value;
+use tokio::sync::OwnedMutexGuard;
+
+use super::live::Loaded;
+use super::timers::timer_key;
+use super::{ApiCode, Keyed, Refusal, Reply, Runs};
+
+/// How often a decision is made again because somebody else was quicker. Only another process could be.
+const ATTEMPTS: usize = 4;
+
+/// How many copied events are one row, so that no read of a page has to take all of them.
+const COPIED_AT_ONCE: usize = 500;
+
+/// What became of a run, and what is left to do once it is durable.
+pub(super) struct Outcome {
+    pub(super) run_id: String,
+    pub(super) tenant: String,
+    append: Option<(StoredAppend, Bytes)>,
+    /// Whether nothing follows.
+    is_last: bool,
+    pub(super) effects: Vec<Effect>,
+    /// Whether a timer was set, so that the clock looks again.
+    timer_set: bool,
+    /// Whether somebody is to be told.
+    queued: bool,
+    /// The end of the run, for its parent.
+    pub(super) ended: Option<Box<RunState>>,
+}
+
+/// What is asked of a run, besides the input itself.
+#[derive(Default)]
+pub(super) struct Ask<'a> {
+    /// The caller's key.
+    pub(super) keyed: Option<&'a Keyed>,
+    /// Further changes of the same commit.
+    pub(super) changes: Vec<Change>,
+}
+
+impl Runs {
+    /// Gives a run an input, and answers from the state after it.
+    ///
+    /// `reply` is called with the state after the decision and makes the answer that is recorded in the same commit.
+    pub(super) async fn advance(
+        &self,
+        run_id: &str,
+        input: Input,
+        ask: Ask<'_>,
+        reply: impl Fn(&RunState, bool) -> Result<Reply, Refusal>,
+    ) -> Result<Reply, Refusal> {
+        for _ in 0..ATTEMPTS {
+            if let Some(reply) = self.replay(ask.keyed)? {
+                return Ok(reply);
+            }
+            let live = self.inner.live.get_or_insert(run_id);
+            let mut cell = Arc::clone(&live.cell).lock_owned().await;
+            let mut loaded = match cell.take() {
+                Some(loaded) => loaded,
+                None => self.load(run_id).inspect_err(|refusal| {
+                    if refusal.code == ApiCode::RunNotFound {
+                        self.inner.live.forget(run_id);
+                    }
+                })?,
+            };
+            let Loaded { definition, state } = &mut loaded;
+            let exists = self.children_of(state);
+            let decision = decide(definition, state, input.clone(), self.now(), self.limits(), &exists);
+            let decision = match decision {
+                Ok(decision) => decision,
+                Err(refusal) => {
+                    let refusal = refused(refusal);
+                    self.put_back(run_id, &mut cell, loaded);
+                    return Err(refusal);
+                }
+            };
+            let changed = !decision.events.is_empty();
+            let reply = match reply(state, changed) {
+                Ok(reply) => reply,
+                // Nothing was decided, so there is nothing to take back.
+                Err(refusal) if !changed => {
+                    self.put_back(run_id, &mut cell, loaded);
+                    return Err(refusal);
+                }
+                Err(refusal) => return Err(refusal),
+            };
+            let mut changes = ask.changes.clone();
+            changes.extend(self.record(ask.keyed, &reply));
+            let outcome = self.outcome(definition, state, decision, &mut changes);
+            if changes.is_empty() {
+                self.put_back(run_id, &mut cell, loaded);
+                drop(cell);
+                self.after(outcome);
+                return Ok(reply);
+            }
+            match self.make_durable(Some(cell), loaded, changes, outcome).await {
+                Ok(()) => return Ok(reply),
+                // The state in memory is not what is on the disk: it is folded again.
+                Err(CommitError::Moved { .. } | CommitError::KeyTaken) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Refusal::unavailable("the run is being changed by somebody else; try again", 1))
+    }
+
+    /// Commits what was decided, and does what follows, in a task of its own: a caller that goes away while the disk works takes
+    /// neither the effects of the run with it nor what its watchers are told.
+    pub(super) async fn make_durable(
+        &self,
+        cell: Option<OwnedMutexGuard<Option<Loaded>>>,
+        loaded: Loaded,
+        changes: Vec<Change>,
+        outcome: Outcome,
+    ) -> Result<(), CommitError> {
+        let runs = self.clone();
+        let task = tokio::spawn(async move {
+            runs.commit(changes).await?;
+            if let Some(mut cell) = cell {
+                runs.put_back(&outcome.run_id, &mut cell, loaded);
+            }
+            runs.after(outcome);
+            Ok(())
+        });
+        task.await.unwrap_or(Err(CommitError::Closed))
+    }
+
+    /// [`Runs::make_durable`] for a run that is new. One that did not come to be is not kept in memory either.
+    pub(super) async fn make_new(
+        &self,
+        definition: &Arc<Definition>,
+        state: RunState,
+        changes: Vec<Change>,
+        outcome: Outcome,
+    ) -> Result<(), CommitError> {
+        let run_id = outcome.run_id.clone();
+        let cell = match state.status.is_terminal() {
+            true => None,
+            false => Some(self.inner.live.claim(&run_id).await),
+        };
+        let loaded = Loaded { definition: Arc::clone(definition), state };
+        self.make_durable(cell, loaded, changes, outcome).await.inspect_err(|error| {
+            if !matches!(error, CommitError::RunExists { .. }) {
+                self.inner.live.forget(&run_id);
+            }
+        })
+    }
+
+    /// Keeps the state of a run that goes on soon; one that waits for a person is folded again when the person comes.
+    fn put_back(&self, run_id: &str, cell: &mut Option<Loaded>, loaded: Loaded) {
+        let status = loaded.state.status;
+        if status.is_terminal() {
+            self.inner.live.forget(run_id);
+        } else if !status.is_waiting() {
+            *cell = Some(loaded);
+        }
+    }
+
+    /// What a decision comes to: changes for the commit, and the rest for after it.
+    pub(super) fn outcome(
+        &self,
+        definition: &Definition,
+        state: &RunState,
+        decision: Decision,
+        changes: &mut Vec<Change>,
+    ) -> Outcome {
+        let run_id = &state.genesis.run_id;
+        let append = self.append(definition, state, &decision.events, changes);
+        let mut timer_set = false;
+        let mut effects = Vec::new();
+        for effect in decision.effects {
+            match effect {
+                Effect::SetTimer { timer, at } => {
+                    timer_set = true;
+                    changes.push(Change::SetTimer { run_id: run_id.clone(), key: timer_key(&timer), at });
+                }
+                Effect::ClearTimer { timer } => {
+                    changes.push(Change::ClearTimer { run_id: run_id.clone(), key: timer_key(&timer) });
+                }
+                Effect::StoreArtifact { artifact_id, mut document } => {
+                    self.redact(&state.genesis.tenant, &mut document);
+                    changes.push(Change::PutArtifact {
+                        run_id: run_id.clone(),
+                        artifact_id,
+                        document: document.to_string().into_bytes().into(),
+                    });
+                }
+                Effect::InterruptRaised { node_id } => self.queue_callback(state, &node_id, changes),
+                Effect::InterruptClosed { .. } => {}
+                Effect::StartChild(_) | Effect::CancelChild { .. } | Effect::Activity(_) => {
+                    effects.push(effect);
+                }
+            }
+        }
+        let is_child = state.genesis.parent.is_some() && state.genesis.fork.is_none();
+        let ended = state.status.is_terminal() && append.is_some() && is_child;
+        Outcome {
+            run_id: run_id.clone(),
+            tenant: state.genesis.tenant.clone(),
+            append,
+            is_last: state.status.is_terminal(),
+            effects,
+            timer_set,
+            queued: changes.iter().any(|change| matches!(change, Change::PutDelivery { .. })),
+            ended: ended.then(|| Box::new(state.clone())),
+        }
+    }
+
+    /// The change that makes events durable, with what streams are told of them.
+    fn append(
+        &self,
+        definition: &Definition,
+        state: &RunState,
+        events: &[Event],
+        changes: &mut Vec<Change>,
+    ) -> Option<(StoredAppend, Bytes)> {
+        let (first, last) = (events.first()?, events.last()?);
+        let (run_id, tenant) = (&state.genesis.run_id, &state.genesis.tenant);
+        let texts: Vec<_> = events.iter().map(|event| self.encode(tenant, run_id, event)).collect();
+        self.queue(state, events, &texts, changes);
+        let events: Bytes = texts.join("\n").into_bytes().into();
+        let mut snapshot = snapshot(definition, state, last.timestamp);
+        self.redact_known(tenant, &mut snapshot);
+        let snapshot: Bytes = snapshot.to_string().into_bytes().into();
+        changes.push(Change::Append {
+            run_id: run_id.clone(),
+            first: first.sequence,
+            last: last.sequence,
+            events: Arc::clone(&events),
+            status: state.status,
+            snapshot: Arc::clone(&snapshot),
+            at: last.timestamp,
+        });
+        Some((StoredAppend { first: first.sequence, last: last.sequence, events }, snapshot))
+    }
+
+    /// The text of an event, without what is known to be a secret.
+    fn encode(&self, tenant: &str, run_id: &str, event: &Event) -> String {
+        if !self.inner.resolved.is_known(tenant) {
+            return wire::encode(run_id, event);
+        }
+        let mut payload = Value::Object(event.payload.clone());
+        self.redact_known(tenant, &mut payload);
+        match payload {
+            Value::Object(payload) => wire::encode(run_id, &Event { payload, ..event.clone() }),
+            _ => wire::encode(run_id, event),
+        }
+    }
+
+    /// Makes the copied beginning of a fork durable. It was told to nobody else: no subscriber hears of it again.
+    pub(super) fn copy(
+        &self,
+        definition: &Definition,
+        state: &RunState,
+        events: &[Event],
+        changes: &mut Vec<Change>,
+    ) {
+        let run_id = &state.genesis.run_id;
+        // The snapshot of the last change counts; whoever reads sees the commit as a whole.
+        let at = state.last_event_at.unwrap_or(self.now());
+        let mut snapshot = snapshot(definition, state, at);
+        self.redact_known(&state.genesis.tenant, &mut snapshot);
+        let snapshot: Bytes = snapshot.to_string().into_bytes().into();
+        for part in events.chunks(COPIED_AT_ONCE) {
+            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+            let texts: Vec<_> = part.iter().map(|event| wire::encode(run_id, event)).collect();
+            changes.push(Change::Append {
+                run_id: run_id.clone(),
+                first: first.sequence,
+                last: last.sequence,
+                events: texts.join("\n").into_bytes().into(),
+                status: state.status,
+                snapshot: Arc::clone(&snapshot),
+                at,
+            });
+        }
+    }
+
+    /// What follows a commit: streams are told, the clock is told, effects are made.
+    pub(super) fn after(&self, mut outcome: Outcome) {
+        if let Some((append, snapshot)) = outcome.append.take()
+            && let Some(live) = self.inner.live.get(&outcome.run_id)
+        {
+            live.feed.tell(append, snapshot, outcome.is_last);
+        }
+        if outcome.timer_set {
+            self.inner.timer_set.notify_one();
+        }
+        if outcome.queued {
+            self.inner.delivery_queued.notify_one();
+        }
+        if !outcome.effects.is_empty() || outcome.ended.is_some() {
+            let runs = self.clone();
+            tokio::spawn(async move { runs.make(outcome).await });
+        }
+    }
+
+    /// Which workflows the children of a run can be.
+    pub(super) fn children_of(&self, state: &RunState) -> impl Fn(&str) -> bool + use<> {
+        self.children_of_tenant(&state.genesis.tenant)
+    }
+
+    /// Which workflows a tenant has.
+    pub(super) fn children_of_tenant(&self, tenant: &str) -> impl Fn(&str) -> bool + use<> {
+        let (runs, tenant) = (self.clone(), tenant.to_owned());
+        move |workflow_id: &str| matches!(runs.store().definition(&tenant, workflow_id), Ok(Some(_)))
+    }
+}
+
+/// What a caller is told of a decision that was refused.
+pub(super) fn refused(refusal: flow::engine::Refusal) -> Refusal {
+    use flow::engine::Refusal as Core;
+    let message = refusal.to_string();
+    match refusal {
+        Core::NoInterrupt => Refusal::new(ApiCode::InterruptNotFound, "nothing is pending at that node"),
+        Core::AlreadyResolved => Refusal::new(ApiCode::InterruptAlreadyResolved, message),
+        Core::InterruptGone => Refusal::new(ApiCode::InterruptGone, message),
+        Core::BadAnswer { message, details, semantic } => {
+            let code = if semantic { ApiCode::Unprocessable } else { ApiCode::ValidationError };
+            Refusal::new(code, message).detail("answer", details)
+        }
+        Core::Forbidden { message } => Refusal::new(ApiCode::Forbidden, message),
+        Core::Conflict { status } => {
+            Refusal::new(ApiCode::Conflict, message).detail("runStatus", status.as_str())
+        }
+    }
+}

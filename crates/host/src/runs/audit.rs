@@ -1,0 +1,150 @@
+//! The audit log: who did what, in a chain that nobody can change unseen.
+//!
+//! Each tenant has a log of its own; what cannot be laid to a tenant, such as an unknown key, goes to the log of the host.
+//! Entries are written in the commit of what they tell of, and the store links each to the one before it. Every
+//! [`CHECKPOINT_EVERY`] entries the host signs the root of a tree over all of them, so that cutting off the end of the log, which
+//! leaves a good chain, is seen as well.
+
+pub mod checkpoint;
+mod denied;
+pub mod key;
+pub mod merkle;
+mod verify;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use flow::event::wire;
+use flow::store::{AuditEntry, Change};
+use serde_json::{Value, json};
+
+use self::checkpoint::Checkpoint;
+pub use self::key::AuditKey;
+pub use self::verify::MAX_VERIFIED;
+use super::{Caller, Refusal, Runs};
+
+/// After how many entries the log of a tenant is signed.
+pub const CHECKPOINT_EVERY: u64 = 100;
+/// After how many seconds it is signed, where there is something new.
+pub const CHECKPOINT_SECONDS: u64 = 300;
+/// Whose log it is when it is no tenant's. No tenant has an empty name.
+pub const HOST_LOG: &str = "";
+/// How many entries are read at once.
+const PAGE: usize = 1000;
+
+/// How many entries of each tenant are not signed yet, as far as this process wrote them.
+#[derive(Default)]
+pub(super) struct Unsigned(Mutex<BTreeMap<String, u64>>);
+
+impl Unsigned {
+    /// Counts an entry, and says whether it is time to sign. The first of a process is, because an earlier one may have stopped
+    /// before it signed.
+    fn count(&self, tenant: &str) -> bool {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(count) = counts.get_mut(tenant) else {
+            counts.insert(tenant.to_owned(), 1);
+            return true;
+        };
+        *count += 1;
+        let is_due = *count >= CHECKPOINT_EVERY;
+        if is_due {
+            *count = 0;
+        }
+        is_due
+    }
+
+    fn take(&self) -> Vec<String> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = counts.iter_mut().filter(|(_, count)| **count > 0);
+        waiting
+            .map(|(tenant, count)| {
+                *count = 0;
+                tenant.clone()
+            })
+            .collect()
+    }
+}
+
+impl Runs {
+    /// An entry of the audit log, for the commit of what it is about.
+    pub(super) fn audited(&self, caller: &Caller, action: &str, details: &Value) -> Change {
+        let mut entry = json!({
+            "at": wire::timestamp(self.now()),
+            "principal": caller.principal,
+            "action": action,
+            "details": details,
+        });
+        self.redact(&caller.tenant, &mut entry);
+        let entry = canon::canonical::string_of(&entry);
+        Change::Audit { tenant: caller.tenant.clone(), entry: entry.into_bytes().into() }
+    }
+
+    /// Notes that entries were committed, and signs the logs that are due for it.
+    pub(super) fn audit_committed(&self, tenants: Vec<String>) {
+        for tenant in tenants {
+            if self.inner.unsigned.count(&tenant) {
+                let runs = self.clone();
+                tokio::spawn(async move {
+                    // A log that could not be signed now is signed later, with more entries.
+                    let _ = runs.checkpoint(&tenant, CHECKPOINT_EVERY).await;
+                });
+            }
+        }
+    }
+
+    /// Signs from time to time what was not signed, for ever. Ends when the host is drained.
+    pub async fn keep_checkpoints(&self) {
+        while !self.is_stopping() {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(CHECKPOINT_SECONDS)) => {}
+                () = self.stopped() => {}
+            }
+            for tenant in self.inner.unsigned.take() {
+                let _ = self.checkpoint(&tenant, 1).await;
+            }
+        }
+    }
+
+    /// Signs the caller's log now, as far as it was not. Says up to which entry.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn sign_audit_log(&self, caller: &Caller) -> Result<Option<u64>, Refusal> {
+        self.checkpoint(&caller.tenant, 1).await
+    }
+
+    /// Signs the log of a tenant up to its end, where it has at least so many entries that were not signed. Says up to where.
+    async fn checkpoint(&self, tenant: &str, least: u64) -> Result<Option<u64>, Refusal> {
+        let Some(end) = self.store().audit_end(tenant)? else { return Ok(None) };
+        let previous = self.store().checkpoint_before(tenant, u64::MAX)?;
+        let previous = previous.and_then(|(_, document)| Checkpoint::read(&document));
+        let mut tree = previous.map(|checkpoint| checkpoint.tree).unwrap_or_default();
+        if end + 1 < tree.count() + least {
+            return Ok(None);
+        }
+        while tree.count() <= end {
+            let entries = self.store().audit(tenant, tree.count(), end, PAGE)?;
+            if entries.is_empty() {
+                // A hole: what is missing cannot be signed. Verifying tells where.
+                return Ok(None);
+            }
+            for entry in &entries {
+                if entry.sequence != tree.count() {
+                    return Ok(None);
+                }
+                tree.push(AuditEntry::link(entry));
+            }
+        }
+        let checkpoint = Checkpoint::sign(&self.inner.options.audit_key, tenant, tree);
+        let document = checkpoint.document().to_string().into_bytes().into();
+        let change = Change::PutCheckpoint { tenant: tenant.to_owned(), at_sequence: end, document };
+        self.commit(vec![change]).await?;
+        Ok(Some(end))
+    }
+
+    /// The key that checkpoints are verified with, in base64.
+    pub fn audit_public_key(&self) -> String {
+        self.inner.options.audit_key.public()
+    }
+}

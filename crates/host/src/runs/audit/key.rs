@@ -1,0 +1,136 @@
+//! The key that the audit log is signed with.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::{Signature, Signer as _, SigningKey};
+
+use crate::system::Entropy;
+
+/// The name of its file in the folder of keys.
+pub const FILE: &str = "audit-signing-key";
+
+/// An Ed25519 key.
+pub struct AuditKey(SigningKey);
+
+impl fmt::Debug for AuditKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("AuditKey").field(&self.public()).finish()
+    }
+}
+
+impl AuditKey {
+    /// The key of a seed.
+    pub fn from_seed(seed: [u8; 32]) -> Self {
+        Self(SigningKey::from_bytes(&seed))
+    }
+
+    /// The key of a folder, which only its owner can read; the first start makes it. Of several that try at once, all get the
+    /// same one.
+    ///
+    /// # Errors
+    /// Those of the disk, and when the file holds no key.
+    pub fn load_or_create(folder: &Path, entropy: &dyn Entropy) -> io::Result<Self> {
+        let path = folder.join(FILE);
+        if let Some(key) = Self::load(&path)? {
+            return Ok(key);
+        }
+        let mut random = [0; 40];
+        entropy.fill(&mut random)?;
+        let (seed, name) = random.split_at(32);
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let temporary = folder.join(format!("{FILE}-{}.tmp", hex(name)));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(hex(seed).as_bytes())?;
+        file.sync_all()?;
+        // A link never replaces: whoever comes second finds the key of the first.
+        let linked = std::fs::hard_link(&temporary, &path);
+        std::fs::remove_file(&temporary)?;
+        match linked {
+            Ok(()) => std::fs::File::open(folder)?.sync_all()?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        Self::load(&path)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    }
+
+    fn load(path: &Path) -> io::Result<Option<Self>> {
+        let file = match std::fs::File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut text = String::new();
+        file.take(128).read_to_string(&mut text)?;
+        let seed = parse(text.trim_end());
+        let seed = seed.ok_or_else(|| {
+            let message = "the key of the audit log is damaged; put the file back from a backup";
+            io::Error::new(io::ErrorKind::InvalidData, message)
+        })?;
+        Ok(Some(Self::from_seed(seed)))
+    }
+
+    /// The public half, in base64.
+    pub fn public(&self) -> String {
+        STANDARD.encode(self.0.verifying_key().as_bytes())
+    }
+
+    pub(super) fn sign(&self, statement: &[u8]) -> Vec<u8> {
+        self.0.sign(statement).to_bytes().to_vec()
+    }
+
+    pub(super) fn verify(&self, statement: &[u8], signature: &[u8]) -> bool {
+        Signature::from_slice(signature)
+            .is_ok_and(|signature| self.0.verifying_key().verify_strict(statement, &signature).is_ok())
+    }
+}
+
+/// Sixty-four hexadecimal digits.
+fn parse(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut seed = [0; 32];
+    for (byte, pair) in seed.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::system::SeededEntropy;
+
+    #[test]
+    fn the_key_of_a_folder_stays_the_same_and_is_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = AuditKey::load_or_create(folder.path(), &SeededEntropy::new(1)).unwrap();
+        let second = AuditKey::load_or_create(folder.path(), &SeededEntropy::new(2)).unwrap();
+        assert_eq!(first.public(), second.public());
+        let file = folder.path().join(FILE);
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+        std::fs::write(&file, "short").unwrap();
+        let damaged = AuditKey::load_or_create(folder.path(), &SeededEntropy::new(3)).unwrap_err();
+        assert_eq!(damaged.kind(), io::ErrorKind::InvalidData, "a damaged key is never replaced");
+    }
+
+    #[test]
+    fn only_what_was_signed_is_verified() {
+        let (key, other) = (AuditKey::from_seed([1; 32]), AuditKey::from_seed([2; 32]));
+        let signature = key.sign(b"statement");
+        assert!(key.verify(b"statement", &signature));
+        assert!(!key.verify(b"statemenT", &signature));
+        assert!(!other.verify(b"statement", &signature));
+        assert!(!key.verify(b"statement", &signature[1..]));
+    }
+}

@@ -1,0 +1,150 @@
+//! Walking the chain again.
+
+use canon::digest::Digest;
+use serde_json::{Value, json};
+
+use super::PAGE;
+use super::checkpoint::Checkpoint;
+use super::merkle::Tree;
+use crate::runs::{ApiCode, Caller, Refusal, Runs};
+
+/// The most entries that one request walks: about a second of work.
+pub const MAX_VERIFIED: u64 = 100_000;
+/// The most breaks that are listed. One is enough to distrust the log.
+const MAX_ANOMALIES: usize = 1000;
+
+impl Runs {
+    /// Walks a part of the caller's audit log, both ends included; without ends all of it, as far as one request goes.
+    ///
+    /// # Errors
+    /// When the range is none, or too large, or the store cannot be read.
+    pub fn audit_verify(
+        &self,
+        caller: &Caller,
+        from: Option<u64>,
+        to: Option<u64>,
+    ) -> Result<Value, Refusal> {
+        let tenant = &caller.tenant;
+        let end = self.store().audit_end(tenant)?;
+        let from = from.unwrap_or(0);
+        let furthest = from.saturating_add(MAX_VERIFIED - 1);
+        let to = to.unwrap_or_else(|| end.unwrap_or(0).clamp(from, furthest));
+        if to < from || to > furthest {
+            let message = format!(
+                "`toSeq` is not before `fromSeq`, and at most {MAX_VERIFIED} entries are verified at once"
+            );
+            return Err(Refusal::new(ApiCode::ValidationError, message)
+                .detail("fields", json!(["fromSeq", "toSeq"]))
+                .detail("maxEntries", MAX_VERIFIED));
+        }
+        let mut walk = Walk::default();
+        let checkpoints = self.checkpoints_to_check(tenant, from, to, &mut walk)?;
+        self.walk(tenant, from, to, &mut walk, &checkpoints)?;
+        // The chain has no say about its end: a checkpoint after the last entry shows that some are gone.
+        walk.forged |= walk.checked < checkpoints.len();
+        let told: Vec<_> = checkpoints.iter().map(Checkpoint::told).collect();
+        Ok(json!({
+            "fromSeq": from,
+            "toSeq": to,
+            "chainValid": walk.anomalies.is_empty() && !walk.forged,
+            "checkpointsValid": !walk.forged,
+            "checkpoints": told,
+            "anomalies": walk.anomalies,
+        }))
+    }
+
+    /// The checkpoints in the range, and the tree that the walk begins with: that of the last checkpoint before the range.
+    fn checkpoints_to_check(
+        &self,
+        tenant: &str,
+        from: u64,
+        to: u64,
+        walk: &mut Walk,
+    ) -> Result<Vec<Checkpoint>, Refusal> {
+        let key = &self.inner.options.audit_key;
+        if let Some((at, document)) = self.store().checkpoint_before(tenant, from)? {
+            match Checkpoint::read(&document) {
+                Some(before) if before.at_sequence() == at && before.is_signed_by(key) => {
+                    walk.tree = before.tree;
+                }
+                _ => walk.forged = true,
+            }
+        }
+        let limit = usize::try_from(MAX_VERIFIED).unwrap_or(usize::MAX);
+        let mut found = Vec::new();
+        for (at, document) in self.store().checkpoints(tenant, from, to, limit)? {
+            match Checkpoint::read(&document) {
+                Some(checkpoint) if checkpoint.at_sequence() == at => {
+                    walk.forged |= !checkpoint.is_signed_by(key);
+                    found.push(checkpoint);
+                }
+                _ => walk.forged = true,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Goes through the entries from the tree's end to the end of the range; breaks count from the beginning of the range.
+    fn walk(
+        &self,
+        tenant: &str,
+        from: u64,
+        to: u64,
+        walk: &mut Walk,
+        checkpoints: &[Checkpoint],
+    ) -> Result<(), Refusal> {
+        let mut next = if from - walk.tree.count() > MAX_VERIFIED {
+            // Nothing near was ever signed. The chain of the range is walked all the same.
+            walk.checked = checkpoints.len();
+            walk.tree = Tree::default();
+            from
+        } else {
+            walk.tree.count()
+        };
+        if next > 0 {
+            let before = self.store().audit(tenant, next - 1, next - 1, 1)?;
+            walk.previous = before.first().map(flow::store::AuditEntry::link);
+        } else {
+            walk.previous = Some(Digest::of_bytes(b""));
+        }
+        let mut expected_sequence = next;
+        while next <= to {
+            let entries = self.store().audit(tenant, next, to, PAGE)?;
+            let Some(last) = entries.last() else { return Ok(()) };
+            next = last.sequence + 1;
+            for entry in entries {
+                let expected = walk.previous.unwrap_or_else(|| Digest::of_bytes(b""));
+                let follows = walk.previous == Some(entry.previous) && entry.sequence == expected_sequence;
+                expected_sequence = entry.sequence + 1;
+                if !follows && entry.sequence >= from && walk.anomalies.len() < MAX_ANOMALIES {
+                    walk.anomalies.push(json!({
+                        "atSeq": entry.sequence,
+                        "expectedPrevHash": expected.to_hex(),
+                        "actualPrevHash": entry.previous.to_hex(),
+                    }));
+                }
+                let link = entry.link();
+                walk.previous = Some(link);
+                walk.tree.push(link);
+                while let Some(checkpoint) =
+                    checkpoints.get(walk.checked).filter(|next| next.at_sequence() <= entry.sequence)
+                {
+                    walk.forged |= checkpoint.tree.root() != walk.tree.root();
+                    walk.checked += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How far a walk has come.
+#[derive(Default)]
+struct Walk {
+    tree: Tree,
+    previous: Option<Digest>,
+    anomalies: Vec<Value>,
+    /// How many of the checkpoints were compared.
+    checked: usize,
+    forged: bool,
+}

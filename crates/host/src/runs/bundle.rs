@@ -1,0 +1,116 @@
+//! All that is known of a run, in one document, for whoever has to find out what went wrong.
+
+use flow::event::wire;
+use serde_json::{Map, Value, json};
+
+use super::{ApiCode, Caller, Refusal, Runs};
+
+/// The largest bundle, in bytes. Whatever goes beyond it is left out, and the bundle says so.
+pub const MAX_BUNDLE_BYTES: usize = 8 << 20;
+/// What the members besides the run and its events may take.
+const FRAME_BYTES: usize = 4096;
+/// The largest snapshot that is taken whole, so that there is room for events beside it.
+const MAX_SNAPSHOT_BYTES: usize = 4 << 20;
+/// How much is read from the store at once.
+const PAGE_EVENTS: usize = 1000;
+const PAGE_BYTES: usize = 1 << 20;
+
+impl Runs {
+    /// The bundle of a run: its snapshot without tokens, and its events from the first on.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn debug_bundle(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        max_events: Option<usize>,
+    ) -> Result<Value, Refusal> {
+        let row = self.visible(caller, run_id)?;
+        let mut run: Value = serde_json::from_slice(&row.snapshot)
+            .map_err(|_| Refusal::new(ApiCode::InternalError, "the snapshot of the run cannot be read"))?;
+        self.redact(&caller.tenant, &mut run);
+        let mut reason = None;
+        let mut size = FRAME_BYTES + run.to_string().len();
+        if size > MAX_SNAPSHOT_BYTES {
+            let kept = ["runId", "workflowId", "status", "startedAt", "completedAt", "currentNodeId"];
+            let members: Map<_, _> =
+                kept.iter().filter_map(|name| Some(((*name).to_owned(), run.get(*name)?.clone()))).collect();
+            run = Value::Object(members);
+            size = FRAME_BYTES + run.to_string().len();
+            reason = Some("snapshot_truncated_to_size_cap");
+        }
+        let (events, stopped) = self.bundled(caller, run_id, max_events.unwrap_or(usize::MAX), size)?;
+        let reason = stopped.or(reason);
+        let nodes = run.get("nodeStates").and_then(Value::as_object).map_or(0, Map::len);
+        let cost = run.pointer("/metrics/openwopCost").cloned().unwrap_or(Value::Null);
+        let mut bundle = json!({
+            "bundleVersion": "1.0",
+            "generatedAt": wire::timestamp(self.now()),
+            "host": {"name": "interlock", "version": env!("CARGO_PKG_VERSION"), "vendor": "interlock"},
+            "metrics": {"openwopCost": cost, "nodeCount": nodes, "eventCount": events.len()},
+            "run": run,
+            "events": events,
+            "spans": [],
+            "redactionMode": "mask",
+            "truncated": reason.is_some(),
+        });
+        let masked = is_masked(&bundle["run"]) || is_masked(&bundle["events"]);
+        bundle["redactionApplied"] = masked.into();
+        if let Some(reason) = reason {
+            bundle["truncatedReason"] = reason.into();
+        }
+        Ok(bundle)
+    }
+
+    /// The events that fit, and why there are no more, where there are.
+    fn bundled(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        max_events: usize,
+        mut size: usize,
+    ) -> Result<(Vec<Value>, Option<&'static str>), Refusal> {
+        let mut events = Vec::new();
+        let mut next = 0;
+        loop {
+            let appends = self.store().appends(run_id, next, PAGE_EVENTS, PAGE_BYTES)?;
+            let Some(last) = appends.last().map(|append| append.last) else { return Ok((events, None)) };
+            for (_, text) in appends.iter().flat_map(|append| super::feed::lines(append, next)) {
+                if events.len() >= max_events {
+                    return Ok((events, Some("events_truncated_to_max_events")));
+                }
+                let mut event: Value = serde_json::from_str(&text).map_err(|_| {
+                    Refusal::new(ApiCode::InternalError, "an event of the run cannot be read")
+                })?;
+                self.redact(&caller.tenant, &mut event);
+                // A comma besides.
+                size += event.to_string().len() + 1;
+                if size > MAX_BUNDLE_BYTES {
+                    return Ok((events, Some("events_truncated_to_size_cap")));
+                }
+                events.push(event);
+            }
+            next = last + 1;
+        }
+    }
+}
+
+/// Whether something in it was masked, here or before it was recorded.
+fn is_masked(value: &Value) -> bool {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) if text.contains("[REDACTED") => return true,
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => {
+                if members.keys().any(|name| name.contains("[REDACTED")) {
+                    return true;
+                }
+                open.extend(members.values());
+            }
+            _ => {}
+        }
+    }
+    false
+}

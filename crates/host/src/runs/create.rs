@@ -1,0 +1,273 @@
+//! How a run begins.
+
+use std::sync::Arc;
+
+use flow::definition::Definition;
+use flow::engine::{Input, decide};
+use flow::options::{OptionProblem, check_configurable, check_inputs, check_labels};
+use flow::run::{Genesis, RunStatus};
+use flow::state::RunState;
+use flow::store::{Change, CommitError};
+use serde_json::{Map, Value, json};
+
+use super::definitions::no_workflow;
+use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+
+/// How a run is created besides its body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Creation {
+    /// Whether it is refused while another run of its scope is under way.
+    pub exclusive: bool,
+    /// The version of the engine that it has to run under.
+    pub forced_engine_version: Option<u64>,
+}
+
+/// The versions of the engine that a run can be made to run under. All of them are this one: there has been no other yet.
+pub const ENGINE_VERSIONS: std::ops::RangeInclusive<u64> = 1..=1;
+
+/// What a caller asks for.
+struct Request {
+    inputs: Map<String, Value>,
+    configurable: Map<String, Value>,
+    tags: Vec<Value>,
+    metadata: Map<String, Value>,
+    scope_id: Option<String>,
+    callback_url: Option<String>,
+}
+
+impl Runs {
+    /// Creates a run, and takes it as far as it goes without time, an effect or a person.
+    ///
+    /// # Errors
+    /// When the request is not as it has to be, or the host cannot take it now.
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        body: &Value,
+        creation: Creation,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let _place = self.admit()?;
+        loop {
+            if let Some(reply) = self.replay(keyed)? {
+                return Ok(reply);
+            }
+            let (definition, genesis) = self.genesis(caller, body, creation)?;
+            let run_id = genesis.run_id.clone();
+            let reply = |status: RunStatus| Reply::new(201, &self.created(&run_id, status));
+            let audit =
+                self.audited(caller, "run.create", &json!({"runId": run_id, "workflowId": definition.id}));
+            match self.begin(&definition, genesis, creation.exclusive, keyed, reply, vec![audit]).await {
+                Ok(reply) => return Ok(reply),
+                // Another request with the same key was quicker: its answer is ours.
+                Err(CommitError::KeyTaken) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The body of the answer. A run that is at its end already is still shown as under way, as the protocol wants.
+    fn created(&self, run_id: &str, status: RunStatus) -> Value {
+        let status = if status.is_terminal() { RunStatus::Running } else { status };
+        let url = self.public_url();
+        json!({
+            "runId": run_id,
+            "status": status,
+            "eventsUrl": format!("{url}/v1/runs/{run_id}/events"),
+            "statusUrl": format!("{url}/v1/runs/{run_id}"),
+        })
+    }
+
+    fn genesis(
+        &self,
+        caller: &Caller,
+        body: &Value,
+        creation: Creation,
+    ) -> Result<(Arc<Definition>, Genesis), Refusal> {
+        let workflow_id = body.get("workflowId").and_then(Value::as_str).filter(|id| !id.is_empty());
+        let Some(workflow_id) = workflow_id else {
+            let message = "`workflowId`, a text, is required; list workflows with GET /v1/workflows";
+            return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "workflowId"));
+        };
+        let request = Request::read(body, caller)?;
+        let definition = self.definition(&caller.tenant, workflow_id)?.ok_or_else(no_workflow)?;
+        request.check(&definition)?;
+        if let Some(url) = &request.callback_url {
+            self.inner.options.outbound.check(url).map_err(|error| {
+                Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "callbackUrl")
+            })?;
+        }
+        self.check_forced(caller, creation.forced_engine_version)?;
+        let genesis = Genesis {
+            run_id: new_run_id(self.now().0, &*self.inner.options.entropy)
+                .map_err(|_| Refusal::new(ApiCode::InternalError, "the system has no entropy to give"))?,
+            tenant: caller.tenant.clone(),
+            principal: caller.principal.clone(),
+            workflow_id: definition.id.clone(),
+            definition: definition.digest,
+            scope_id: request.scope_id,
+            inputs: request.inputs,
+            configurable: request.configurable,
+            tags: request.tags.iter().filter_map(|tag| tag.as_str().map(str::to_owned)).collect(),
+            metadata: request.metadata,
+            callback_url: request.callback_url,
+            parent: None,
+            fork: None,
+            created_at: self.now().0,
+            forced_engine_version: creation.forced_engine_version,
+            test: caller.test,
+        };
+        Ok((definition, genesis))
+    }
+
+    fn check_forced(&self, caller: &Caller, version: Option<u64>) -> Result<(), Refusal> {
+        let Some(version) = version else { return Ok(()) };
+        if !caller.test {
+            let message = "X-Force-Engine-Version is for keys of tests; make one with `interlock key new-api-key --test`";
+            return Err(Refusal::new(ApiCode::ForceEngineVersionForbidden, message));
+        }
+        if !ENGINE_VERSIONS.contains(&version) {
+            let (min, max) = (ENGINE_VERSIONS.start(), ENGINE_VERSIONS.end());
+            let message = format!("X-Force-Engine-Version is from {min} to {max}");
+            let refusal = Refusal::new(ApiCode::UnsupportedForceEngineVersion, message);
+            return Err(refusal.detail("supported", json!({"min": min, "max": max})));
+        }
+        Ok(())
+    }
+
+    /// Begins a run whose facts are known, in one commit.
+    pub(super) async fn begin(
+        &self,
+        definition: &Arc<Definition>,
+        genesis: Genesis,
+        exclusive: bool,
+        keyed: Option<&Keyed>,
+        reply: impl FnOnce(RunStatus) -> Reply,
+        extra: Vec<Change>,
+    ) -> Result<Reply, CommitError> {
+        let mut changes = vec![created(&genesis, exclusive)?];
+        let mut state = RunState::new(definition, Arc::new(genesis));
+        let exists = self.children_of(&state);
+        let decision = decide(definition, &mut state, Input::Create, self.now(), self.limits(), &exists)
+            .map_err(|refusal| CommitError::Store(refusal.to_string()))?;
+        let reply = reply(state.status);
+        changes.extend(extra);
+        changes.extend(self.record(keyed, &reply));
+        let outcome = self.outcome(definition, &state, decision, &mut changes);
+        self.make_new(definition, state, changes, outcome).await?;
+        Ok(reply)
+    }
+}
+
+/// The change that records what a run is created with.
+pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Result<Change, CommitError> {
+    let record = serde_json::to_vec(genesis).map_err(|error| CommitError::Store(error.to_string()))?;
+    Ok(Change::CreateRun {
+        run_id: genesis.run_id.clone(),
+        tenant: genesis.tenant.clone(),
+        workflow_id: genesis.workflow_id.clone(),
+        genesis: record.into(),
+        scope_id: genesis.scope_id.clone(),
+        exclusive,
+        // A fork of a child is no child: nobody waits for it.
+        parent_run_id: genesis
+            .parent
+            .as_ref()
+            .filter(|_| genesis.fork.is_none())
+            .map(|parent| parent.run_id.clone()),
+        tags: genesis.tags.clone(),
+        created_at: genesis.created(),
+    })
+}
+
+impl Request {
+    fn read(body: &Value, caller: &Caller) -> Result<Self, Refusal> {
+        const KNOWN: [&str; 8] = [
+            "workflowId",
+            "inputs",
+            "tenantId",
+            "scopeId",
+            "callbackUrl",
+            "configurable",
+            "tags",
+            "metadata",
+        ];
+        let Value::Object(body) = body else {
+            return Err(Refusal::new(
+                ApiCode::ValidationError,
+                "the body has to be a JSON object with `workflowId`",
+            ));
+        };
+        let wrong = |name: &str, kind: &str| {
+            Refusal::new(ApiCode::ValidationError, format!("`{name}` has to be {kind}")).detail("field", name)
+        };
+        if let Some(name) = body.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            let meant = canon::nearest::nearest(name, KNOWN, 1);
+            let hint = meant.first().map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+            let message = format!("the body has a member that is unknown{hint}");
+            return Err(Refusal::new(ApiCode::ValidationError, message).detail("known", KNOWN.to_vec()));
+        }
+        let object = |name: &str| match body.get(name) {
+            None | Some(Value::Null) => Ok(Map::new()),
+            Some(Value::Object(object)) => Ok(object.clone()),
+            Some(_) => Err(wrong(name, "an object")),
+        };
+        let text = |name: &str| match body.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if (1..=1024).contains(&text.len()) => Ok(Some(text.clone())),
+            Some(_) => Err(wrong(name, "a text of 1 to 1024 bytes")),
+        };
+        if text("tenantId")?.is_some_and(|tenant| tenant != caller.tenant) {
+            return Err(Refusal::new(
+                ApiCode::Forbidden,
+                "the key is of another tenant; leave `tenantId` out",
+            ));
+        }
+        let tags = match body.get("tags") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(tags)) => tags.clone(),
+            Some(_) => return Err(wrong("tags", "a list of texts")),
+        };
+        Ok(Self {
+            inputs: object("inputs")?,
+            configurable: object("configurable")?,
+            tags,
+            metadata: object("metadata")?,
+            scope_id: text("scopeId")?,
+            callback_url: text("callbackUrl")?,
+        })
+    }
+
+    fn check(&self, definition: &Definition) -> Result<(), Refusal> {
+        let mut problems = Vec::new();
+        check_configurable(definition, &self.configurable, &mut problems);
+        check_labels(&self.tags, &self.metadata, &mut problems);
+        check_inputs(definition, &self.inputs, &mut problems);
+        match problems.first() {
+            None => Ok(()),
+            Some(first) => {
+                Err(Refusal::new(ApiCode::ValidationError, first.to_string())
+                    .detail("fields", told(&problems)))
+            }
+        }
+    }
+}
+
+pub(super) fn told(problems: &[OptionProblem]) -> Vec<Value> {
+    problems
+        .iter()
+        .take(100)
+        .map(|problem| json!({"path": problem.path, "message": problem.message}))
+        .collect()
+}
+
+/// An id of a run: 48 bits of time, so that later ones sort later, and 80 bits that nobody can guess.
+///
+/// # Errors
+/// When the system has no entropy to give.
+pub fn new_run_id(now_ms: u64, entropy: &dyn crate::system::Entropy) -> std::io::Result<String> {
+    let mut random = [0_u8; 10];
+    entropy.fill(&mut random)?;
+    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("run_{:012x}{random}", now_ms & 0xFFFF_FFFF_FFFF))
+}

@@ -1,0 +1,205 @@
+//! Workflows: registered, checked, remembered.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use canon::digest::Digest;
+use canon::json;
+use flow::definition::{Definition, Problem};
+use flow::store::{Bytes, Change, CommitError};
+use serde_json::{Value, json};
+
+use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+
+/// How many checked definitions are kept in memory.
+const REMEMBERED: usize = 1000;
+
+/// Definitions that were checked before.
+#[derive(Default)]
+pub(super) struct Definitions {
+    checked: Mutex<HashMap<Digest, Arc<Definition>>>,
+    /// The newest of a tenant, by id. This process is the only one that registers any, so what is here is what is there.
+    newest: Mutex<HashMap<String, HashMap<String, Arc<Definition>>>>,
+}
+
+/// The limits of the document of a workflow.
+fn limits() -> json::Limits {
+    json::Limits { max_bytes: 8 << 20, ..json::Limits::default() }
+}
+
+impl Runs {
+    /// Registers a workflow. The same document again is no change; another of the same id takes its place, and leaves the runs of
+    /// the old one alone.
+    ///
+    /// # Errors
+    /// When the document is no workflow that this host can run.
+    pub async fn register(&self, caller: &Caller, document: &Value) -> Result<Arc<Definition>, Refusal> {
+        let definition =
+            Definition::check(document, self.capabilities()).map_err(|problems| refusal(&problems))?;
+        let definition = Arc::new(definition);
+        let change = Change::PutDefinition {
+            tenant: caller.tenant.clone(),
+            workflow_id: definition.id.clone(),
+            digest: definition.digest,
+            document: document.to_string().into_bytes().into(),
+            at: self.now(),
+        };
+        self.commit(vec![change]).await?;
+        self.remember(&definition);
+        self.keep_newest(&caller.tenant, &definition);
+        Ok(definition)
+    }
+
+    /// Registers a workflow for a caller: answered once for a key, and with an entry in the audit log.
+    ///
+    /// # Errors
+    /// As for [`Runs::register`].
+    pub async fn register_for(
+        &self,
+        caller: &Caller,
+        document: &Value,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let _place = self.admit()?;
+        loop {
+            if let Some(reply) = self.replay(keyed)? {
+                return Ok(reply);
+            }
+            let definition =
+                Definition::check(document, self.capabilities()).map_err(|problems| refusal(&problems))?;
+            let definition = Arc::new(definition);
+            let known = self.store().definition(&caller.tenant, &definition.id)?;
+            let is_known = known.is_some_and(|(digest, _)| digest == definition.digest);
+            let body = json!({"workflowId": definition.id, "digest": definition.digest.to_hex()});
+            let reply = Reply::new(if is_known { 200 } else { 201 }, &body);
+            let mut changes = Vec::new();
+            if !is_known {
+                changes.push(Change::PutDefinition {
+                    tenant: caller.tenant.clone(),
+                    workflow_id: definition.id.clone(),
+                    digest: definition.digest,
+                    document: document.to_string().into_bytes().into(),
+                    at: self.now(),
+                });
+                changes.push(self.audited(caller, "workflow.register", &body));
+            }
+            changes.extend(self.record(keyed, &reply));
+            match self.commit(changes).await {
+                Ok(()) => {
+                    self.remember(&definition);
+                    return Ok(reply);
+                }
+                // Another request with the same key was quicker: its answer is ours.
+                Err(CommitError::KeyTaken) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn remember(&self, definition: &Arc<Definition>) {
+        let mut checked = self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if checked.len() >= REMEMBERED {
+            // Which ones go does not matter: they are read again when they are needed.
+            checked.clear();
+        }
+        checked.insert(definition.digest, Arc::clone(definition));
+    }
+
+    fn remembered(&self, digest: Digest) -> Option<Arc<Definition>> {
+        self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+    }
+
+    fn read_definition(&self, digest: Digest, document: &Bytes) -> Result<Arc<Definition>, Refusal> {
+        if let Some(definition) = self.remembered(digest) {
+            return Ok(definition);
+        }
+        let document = json::read(document, &limits());
+        let document =
+            document.map_err(|_| Refusal::new(ApiCode::InternalError, "the workflow cannot be read"))?;
+        let definition =
+            Definition::check(&document, self.capabilities()).map_err(|problems| refusal(&problems))?;
+        let definition = Arc::new(definition);
+        self.remember(&definition);
+        Ok(definition)
+    }
+
+    /// The newest workflow of that id which the tenant has.
+    pub(super) fn definition(
+        &self,
+        tenant: &str,
+        workflow_id: &str,
+    ) -> Result<Option<Arc<Definition>>, Refusal> {
+        if let Some(definition) = self.newest_of(tenant, workflow_id) {
+            return Ok(Some(definition));
+        }
+        let Some((digest, document)) = self.store().definition(tenant, workflow_id)? else { return Ok(None) };
+        let definition = self.read_definition(digest, &document)?;
+        self.keep_newest(tenant, &definition);
+        Ok(Some(definition))
+    }
+
+    fn newest_of(&self, tenant: &str, workflow_id: &str) -> Option<Arc<Definition>> {
+        let newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.get(tenant)?.get(workflow_id).cloned()
+    }
+
+    fn keep_newest(&self, tenant: &str, definition: &Arc<Definition>) {
+        let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.values().map(HashMap::len).sum::<usize>() >= REMEMBERED {
+            newest.clear();
+        }
+        newest.entry(tenant.to_owned()).or_default().insert(definition.id.clone(), Arc::clone(definition));
+    }
+
+    /// The workflow that a run is pinned to.
+    pub(super) fn definition_by_digest(&self, digest: Digest) -> Result<Option<Arc<Definition>>, Refusal> {
+        if let Some(definition) = self.remembered(digest) {
+            return Ok(Some(definition));
+        }
+        match self.store().definition_by_digest(digest)? {
+            Some(document) => self.read_definition(digest, &document).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The document of a workflow, as it was registered.
+    ///
+    /// # Errors
+    /// When the tenant has none of that id.
+    pub fn workflow(&self, caller: &Caller, workflow_id: &str) -> Result<Bytes, Refusal> {
+        let found = self.store().definition(&caller.tenant, workflow_id)?;
+        found.map(|(_, document)| document).ok_or_else(no_workflow)
+    }
+
+    /// The workflows of a tenant: ids and digests.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn workflows(&self, caller: &Caller) -> Result<Vec<(String, Digest)>, Refusal> {
+        Ok(self.store().definitions(&caller.tenant)?)
+    }
+}
+
+/// There is no such workflow. What was asked for is not repeated: it might be a secret that was pasted into the wrong place.
+pub(super) fn no_workflow() -> Refusal {
+    let message = "there is no workflow of this id; list workflows with GET /v1/workflows";
+    Refusal::new(ApiCode::WorkflowNotFound, message)
+}
+
+fn refusal(problems: &[Problem]) -> Refusal {
+    let gated = problems.iter().find(|problem| problem.required_capability.is_some());
+    let first = gated.or(problems.first());
+    let message = first.map_or_else(String::new, ToString::to_string);
+    // A type behind a gate has a code of its own; a field behind one is a field that is wrong.
+    let is_type = gated.is_some_and(|problem| problem.path.ends_with("/typeId"));
+    let code = if is_type { ApiCode::CapabilityRequired } else { ApiCode::ValidationError };
+    let mut refusal = Refusal::new(code, format!("the workflow is not valid: {message}"));
+    if let Some(problem) = gated {
+        refusal = refusal.detail("requiredCapability", problem.required_capability);
+        refusal = refusal.detail("offendingTypeId", problem.offending_type_id.clone());
+        refusal = refusal.detail("nodeId", problem.node_id.clone());
+    }
+    let fields: Vec<_> =
+        problems.iter().map(|problem| json!({"path": problem.path, "message": problem.message})).collect();
+    refusal.detail("fields", fields)
+}

@@ -1,0 +1,226 @@
+//! What runs ask for: children, effects, calls.
+
+use std::time::Duration;
+
+use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
+use flow::run::{Genesis, RunStatus};
+use flow::state::{RunError, RunState};
+use flow::store::{Change, CommitError};
+use serde_json::{Map, Value, json};
+
+use super::advance::{Ask, Outcome};
+use super::{Refusal, Reply, Runs};
+
+/// How long to wait before a run is given again what the store could not take.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How deeply runs may start runs. Deeper than any design, and soon enough to stop a workflow that starts itself.
+const MAX_CHILD_DEPTH: u32 = 32;
+
+/// The answer of an input that nobody asked for.
+fn nothing() -> Reply {
+    Reply::new(200, &Value::Null)
+}
+
+impl Runs {
+    /// Makes the effects of a decision, in order, and tells the parent of a run that it ended.
+    pub(super) async fn make(&self, outcome: Outcome) {
+        let (run_id, tenant) = (&outcome.run_id, &outcome.tenant);
+        for effect in outcome.effects {
+            match effect {
+                Effect::StartChild(child) => self.insist(|| self.start_child(run_id, tenant, &child)).await,
+                Effect::CancelChild { run_id: child } => self.cancel_child(run_id, &child).await,
+                Effect::Activity(activity) => self.insist(|| self.perform(run_id, tenant, &activity)).await,
+                // In the commit already.
+                Effect::InterruptRaised { .. }
+                | Effect::InterruptClosed { .. }
+                | Effect::SetTimer { .. }
+                | Effect::ClearTimer { .. }
+                | Effect::StoreArtifact { .. } => {}
+            }
+        }
+        if let Some(ended) = outcome.ended {
+            self.tell_parent(&ended).await;
+        }
+    }
+
+    /// Gives a run an input that no caller waits for.
+    pub(super) async fn give(&self, run_id: &str, input: Input) {
+        self.insist(|| async { self.advance_boxed(run_id, input.clone(), Vec::new()).await.map(drop) }).await;
+    }
+
+    /// Does something until it is done or refused for good: it came too late, or the run is gone. As long as the store cannot take
+    /// it, it is done again, because nobody else will. What a stop leaves undone is done by the next recovery.
+    async fn insist<F: Future<Output = Result<(), Refusal>>>(&self, act: impl Fn() -> F) {
+        let mut pause = FIRST_PAUSE;
+        while let Err(refusal) = act().await {
+            if refusal.code.status() < 500 {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.stopped() => return,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// [`Runs::advance`] behind a pointer: what an input leads to may lead to another input.
+    fn advance_boxed<'a>(
+        &'a self,
+        run_id: &'a str,
+        input: Input,
+        changes: Vec<Change>,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + 'a>> {
+        Box::pin(async move {
+            self.advance(run_id, input, Ask { keyed: None, changes }, |_, _| Ok(nothing())).await
+        })
+    }
+
+    /// Starts a child, once: its id is derived, so a second start finds the first.
+    async fn start_child(&self, parent_id: &str, tenant: &str, child: &StartChild) -> Result<(), Refusal> {
+        let refuse = |code: &str, message: &str| Input::ChildRefused {
+            run_id: child.run_id.clone(),
+            error: RunError::new(code, message),
+        };
+        if child.parent.depth > MAX_CHILD_DEPTH {
+            let message = format!(
+                "runs start runs at most {MAX_CHILD_DEPTH} levels deep; a workflow may not start itself without end"
+            );
+            self.give(parent_id, refuse("recursion_limit_exceeded", &message)).await;
+            return Ok(());
+        }
+        let Some(definition) = self.definition(tenant, &child.workflow_id)? else {
+            let input =
+                refuse("unknown_child_workflow", "there is no workflow of the id that the node names");
+            self.give(parent_id, input).await;
+            return Ok(());
+        };
+        let parent = self.store().run(None, parent_id)?.ok_or_else(Refusal::no_run)?;
+        let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
+        let genesis = Genesis {
+            run_id: child.run_id.clone(),
+            tenant: parent.tenant,
+            principal: parent.principal,
+            workflow_id: definition.id.clone(),
+            definition: definition.digest,
+            scope_id: None,
+            inputs: child.inputs.clone(),
+            configurable: Map::new(),
+            tags: Vec::new(),
+            metadata: Map::new(),
+            callback_url: None,
+            parent: Some(child.parent.clone()),
+            fork: None,
+            created_at: self.now().0,
+            forced_engine_version: parent.forced_engine_version,
+            test: parent.test,
+        };
+        match self.begin(&definition, genesis, false, None, |_| nothing(), Vec::new()).await {
+            Err(CommitError::RunExists { .. }) => self.await_child(parent_id, &child.run_id).await,
+            begun => Ok(begun.map(drop)?),
+        }
+    }
+
+    /// Ends a child, where it is one: a fork shares the children that its source had started, and leaves them alone.
+    async fn cancel_child(&self, parent_id: &str, run_id: &str) {
+        if !self.is_child(parent_id, run_id) {
+            return;
+        }
+        let input = Input::Cancel {
+            reason: Some("parent-cancelled".to_owned()),
+            by: "parent".to_owned(),
+            parent_run_id: Some(parent_id.to_owned()),
+        };
+        self.give(run_id, input).await;
+    }
+
+    fn is_child(&self, parent_id: &str, run_id: &str) -> bool {
+        let Ok(Some(row)) = self.store().run(None, run_id) else { return false };
+        let genesis = serde_json::from_slice::<Genesis>(&row.genesis);
+        genesis.is_ok_and(|genesis| genesis.parent.is_some_and(|parent| parent.run_id == parent_id))
+    }
+
+    /// Tells a run how a child ended that was there already. One that is still under way tells its parent itself, and is
+    /// watched for a fork of the parent.
+    async fn await_child(&self, parent_id: &str, run_id: &str) -> Result<(), Refusal> {
+        let loaded = self.load(run_id)?;
+        if loaded.state.status.is_terminal() {
+            self.give(parent_id, ended(&loaded.state)).await;
+        } else if !self.is_child(parent_id, run_id) {
+            let mut following =
+                self.follow(&loaded.state.genesis.tenant, run_id, loaded.state.next_sequence)?;
+            let (runs, parent_id, run_id) = (self.clone(), parent_id.to_owned(), run_id.to_owned());
+            tokio::spawn(async move {
+                // What happened between the look and the subscription is in the store.
+                while matches!(following.stored(), Ok(Some(_))) {}
+                loop {
+                    tokio::select! {
+                        batch = following.next() => if !matches!(batch, Ok(Some(_))) { break },
+                        () = runs.stopped() => return,
+                    }
+                }
+                if let Ok(loaded) = runs.load(&run_id)
+                    && loaded.state.status.is_terminal()
+                {
+                    runs.give(&parent_id, ended(&loaded.state)).await;
+                }
+            });
+        }
+        Ok(())
+    }
+
+    async fn tell_parent(&self, child: &RunState) {
+        let Some(parent) = &child.genesis.parent else { return };
+        self.give(&parent.run_id, ended(child)).await;
+    }
+
+    /// Makes an effect under its identity: claimed, made, recorded, and only then told to the node.
+    async fn perform(&self, run_id: &str, tenant: &str, activity: &Activity) -> Result<(), Refusal> {
+        let id = &activity.logical_invocation_id;
+        let claim = Change::ClaimActivity { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
+        let outcome = match self.commit(vec![claim]).await {
+            Ok(()) => self.carry_out(tenant, &activity.request),
+            Err(CommitError::ActivityClaimed) => match self.store().activity(id)? {
+                Some(Some(recorded)) => serde_json::from_slice(&recorded).unwrap_or(Value::Null),
+                // Claimed, and the host ended before it was recorded. These effects only read, or count in the record itself,
+                // so they are made now.
+                _ => self.carry_out(tenant, &activity.request),
+            },
+            Err(error) => return Err(error.into()),
+        };
+        let record =
+            Change::FinishActivity { id: id.clone(), outcome: outcome.to_string().into_bytes().into() };
+        let outcome = match outcome.get("error") {
+            Some(error) => {
+                let text =
+                    |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+                Err(RunError::new(text("code"), text("message")))
+            }
+            None => Ok(outcome.get("value").cloned().unwrap_or(Value::Null)),
+        };
+        let input =
+            Input::ActivityDone { node_id: activity.node_id.clone(), ordinal: activity.ordinal, outcome };
+        // In one commit with the events that follow from it.
+        self.advance_boxed(run_id, input, vec![record]).await.map(drop)
+    }
+
+    fn carry_out(&self, tenant: &str, request: &ActivityRequest) -> Value {
+        match request {
+            ActivityRequest::SecretFingerprint { secret_id } => self.fingerprint(tenant, secret_id),
+            ActivityRequest::Count { name } => json!({"value": {"counter": name, "count": 1}}),
+        }
+    }
+}
+
+/// What the parent of a run is told at its end.
+fn ended(child: &RunState) -> Input {
+    let completed = child.status == RunStatus::Completed;
+    Input::ChildEnded {
+        run_id: child.genesis.run_id.clone(),
+        status: child.status,
+        variables: if completed { child.variables.clone() } else { Map::new() },
+        error: child.error.clone(),
+    }
+}

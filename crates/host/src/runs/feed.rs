@@ -1,0 +1,182 @@
+//! New events, from the writer to those who watch.
+//!
+//! Each live run has a channel that holds the last few appends. A watcher that is behind, slow or new reads the store from the
+//! sequence that it needs next; a slow one costs its own buffer and nothing else.
+
+use std::sync::Arc;
+
+use flow::definition::Definition;
+use flow::event::wire;
+use flow::mask::Mask;
+use flow::store::StoredAppend;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+
+use super::{Refusal, Runs};
+
+/// How many appends a watcher may be behind before it reads the store.
+const BEHIND: usize = 32;
+/// How much a watcher reads from the store at once.
+const PAGE_EVENTS: usize = 1000;
+const PAGE_BYTES: usize = 1 << 20;
+
+/// The channel of one run.
+pub(super) struct Feed(Sender<Told>);
+
+/// What watchers are told.
+#[derive(Clone)]
+struct Told {
+    append: Arc<StoredAppend>,
+    snapshot: Arc<[u8]>,
+    is_last: bool,
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        Self(channel(BEHIND).0)
+    }
+}
+
+impl Feed {
+    pub(super) fn tell(&self, append: StoredAppend, snapshot: Arc<[u8]>, is_last: bool) {
+        // Nobody watching is no error.
+        let _ = self.0.send(Told { append: Arc::new(append), snapshot, is_last });
+    }
+}
+
+/// Some events of a run, in order.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The JSON texts of the events with their sequences.
+    pub events: Vec<(u64, Arc<str>)>,
+    /// The snapshot after them, where it is known without asking.
+    pub snapshot: Option<Arc<[u8]>>,
+    /// Whether nothing follows.
+    pub is_last: bool,
+}
+
+/// A watcher of one run.
+pub struct Following {
+    runs: Runs,
+    run_id: String,
+    next: u64,
+    told: Option<Receiver<Told>>,
+    ended: bool,
+    /// The workflow of the run, where it marks something as sensitive: its events are shown without.
+    hiding: Option<Arc<Definition>>,
+}
+
+impl Runs {
+    /// Watches a run of the tenant, from a sequence on.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn follow(&self, tenant: &str, run_id: &str, from: u64) -> Result<Following, Refusal> {
+        let row = self.store().run(Some(tenant), run_id)?.ok_or_else(Refusal::no_run)?;
+        // Subscribed before the store is read for the first time, so that nothing falls in between.
+        let told =
+            (!row.status.is_terminal()).then(|| self.inner.live.get_or_insert(run_id).feed.0.subscribe());
+        let hiding = Some(self.pinned(&row)?).filter(|definition| Mask::of(definition).is_some());
+        Ok(Following {
+            runs: self.clone(),
+            run_id: run_id.to_owned(),
+            next: from,
+            told,
+            ended: false,
+            hiding,
+        })
+    }
+}
+
+impl Following {
+    /// What is there already, as much as fits into one batch; nothing when all of it was given.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn stored(&mut self) -> Result<Option<Batch>, Refusal> {
+        if self.ended {
+            return Ok(None);
+        }
+        let appends = self.runs.store().appends(&self.run_id, self.next, PAGE_EVENTS, PAGE_BYTES)?;
+        let events = self.shown(appends.iter().flat_map(|append| lines(append, self.next)));
+        let Some((last, text)) = events.last() else { return Ok(None) };
+        self.next = last + 1;
+        let is_last = is_terminal(text);
+        self.ended = is_last;
+        Ok(Some(Batch { events, snapshot: None, is_last }))
+    }
+
+    /// The next events, as soon as there are some; nothing when none can follow.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn next(&mut self) -> Result<Option<Batch>, Refusal> {
+        loop {
+            if self.ended {
+                return Ok(None);
+            }
+            let Some(told) = &mut self.told else {
+                let batch = self.stored()?;
+                self.ended = batch.is_none();
+                return Ok(batch);
+            };
+            match told.recv().await {
+                Ok(told) if told.append.last < self.next => {}
+                Ok(told) if told.append.first <= self.next => {
+                    let events = self.shown(lines(&told.append, self.next));
+                    self.next = told.append.last + 1;
+                    self.ended = told.is_last;
+                    return Ok(Some(Batch { events, snapshot: Some(told.snapshot), is_last: told.is_last }));
+                }
+                // Something was missed: the store has it.
+                Ok(_) | Err(RecvError::Lagged(_)) => {
+                    if let Some(batch) = self.stored()? {
+                        return Ok(Some(batch));
+                    }
+                }
+                Err(RecvError::Closed) => {
+                    // The run left memory: mostly because it ended, and then the store has the rest.
+                    let row = self.runs.store().run(None, &self.run_id)?;
+                    let goes_on = row.is_some_and(|row| !row.status.is_terminal());
+                    self.told =
+                        goes_on.then(|| self.runs.inner.live.get_or_insert(&self.run_id).feed.0.subscribe());
+                    if let Some(batch) = self.stored()? {
+                        return Ok(Some(batch));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Events as a reader may see them. Most workflows hide nothing, and their bytes pass as they are.
+    fn shown(&self, events: impl Iterator<Item = (u64, Arc<str>)>) -> Vec<(u64, Arc<str>)> {
+        let Some(mask) = self.hiding.as_deref().and_then(Mask::of) else { return events.collect() };
+        let masked = events.filter_map(|(sequence, text)| {
+            // What cannot be read cannot be masked, and is not shown.
+            let event = wire::decode(text.as_bytes()).ok()?;
+            Some((sequence, wire::encode(&self.run_id, &mask.event(&event)).into()))
+        });
+        masked.collect()
+    }
+
+    /// The sequence of the next event.
+    pub fn position(&self) -> u64 {
+        self.next
+    }
+}
+
+/// The events of an append from a sequence on.
+pub(super) fn lines(append: &StoredAppend, from: u64) -> impl Iterator<Item = (u64, Arc<str>)> {
+    let text = std::str::from_utf8(&append.events).unwrap_or_default();
+    let numbered = (append.first..).zip(text.lines());
+    let wanted = numbered.filter(move |(sequence, _)| *sequence >= from);
+    wanted.map(|(sequence, line)| (sequence, Arc::from(line))).collect::<Vec<_>>().into_iter()
+}
+
+/// Whether an event is the last of its run. The type of an event is a member of the text, so looking for it is enough to rule
+/// most events out before they are read.
+fn is_terminal(text: &str) -> bool {
+    let terminal = ["\"run.completed\"", "\"run.failed\"", "\"run.cancelled\""];
+    terminal.iter().any(|kind| text.contains(kind))
+        && wire::decode(text.as_bytes()).is_ok_and(|event| event.kind.is_terminal())
+}

@@ -1,0 +1,272 @@
+//! Answers to what runs wait for, and the other things that somebody may want of a run.
+
+use flow::engine::{DrainPolicy, Input};
+use flow::event::{Millis, wire};
+use flow::run::RunStatus;
+use flow::state::{Interrupt, RunState};
+use flow::store::CommitError;
+use flow::token::{Intent, InterruptToken, LIFETIME_MS, TokenError};
+use serde_json::{Value, json};
+
+use super::advance::Ask;
+use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+
+/// For how long the same interrupt gets the same token. Every token is good for at least [`LIFETIME_MS`] less this.
+pub(super) const TOKEN_PERIOD_MS: u64 = LIFETIME_MS / 2;
+
+impl Runs {
+    /// Answers the interrupt of a node, with a key.
+    ///
+    /// # Errors
+    /// When nothing waits there, or not for this.
+    pub async fn resolve(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        node_id: &str,
+        resume_value: Value,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let _place = self.admit()?;
+        let before = self.visible(caller, run_id)?.status;
+        match self.answer(caller, run_id, node_id, resume_value, false, keyed).await {
+            // The run was still there when the answer came: it lost a race, and did not come too late.
+            Err(refusal) if refusal.code == ApiCode::InterruptGone && !before.is_terminal() => Err(
+                Refusal::new(ApiCode::InterruptAlreadyResolved, "somebody ended the run at the same moment"),
+            ),
+            other => other,
+        }
+    }
+
+    async fn answer(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        node_id: &str,
+        resume_value: Value,
+        by_token: bool,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let input = Input::Resolve {
+            node_id: node_id.to_owned(),
+            resume_value,
+            by: caller.principal.clone(),
+            grants: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+            by_token,
+        };
+        let audit = self.audited(caller, "interrupt.resolve", &json!({"runId": run_id, "nodeId": node_id}));
+        let ask = Ask { keyed, changes: vec![audit] };
+        self.advance(run_id, input, ask, |state, _| {
+            let body = json!({"runId": run_id, "nodeId": node_id, "status": state.status});
+            Ok(Reply::new(200, &body))
+        })
+        .await
+    }
+
+    /// What a token refers to, for whoever holds it.
+    ///
+    /// # Errors
+    /// When the token is none, or its time is over, or the interrupt is.
+    pub fn inspect_token(&self, token: &str) -> Result<Value, Refusal> {
+        let (token, state) = self.token(token)?;
+        let interrupt =
+            state.interrupts.get(&token.node_id).filter(|interrupt| interrupt.id == token.interrupt_id);
+        let Some(interrupt) = interrupt else {
+            return Err(Refusal::new(
+                ApiCode::InterruptAlreadyResolved,
+                "the interrupt was resolved, or ended with its run",
+            ));
+        };
+        Ok(json!({
+            "kind": interrupt.kind,
+            "key": interrupt.key,
+            "resumeSchema": interrupt.resume_schema,
+            "data": interrupt.data,
+            "expiresAt": wire::timestamp(Millis(token.expires_at)),
+            "resolved": false,
+        }))
+    }
+
+    /// Answers the interrupt that a token refers to.
+    ///
+    /// # Errors
+    /// As for [`Runs::resolve`], and when the token is only for looking.
+    pub async fn resolve_token(
+        &self,
+        token: &str,
+        resume_value: Value,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let _place = self.admit()?;
+        // Asked before the interrupt is looked at: the answer that is repeated is what ended it.
+        if let Some(reply) = self.replay(keyed)? {
+            return Ok(reply);
+        }
+        let (token, state) = self.token(token)?;
+        if token.intent != Intent::Resolve {
+            return Err(Refusal::new(ApiCode::Forbidden, "the token is for looking only"));
+        }
+        let gone = || {
+            Refusal::new(
+                ApiCode::InterruptAlreadyResolved,
+                "the interrupt was resolved, or ended with its run",
+            )
+        };
+        let pending =
+            state.interrupts.get(&token.node_id).is_some_and(|interrupt| interrupt.id == token.interrupt_id);
+        if !pending {
+            return Err(gone());
+        }
+        let caller = Caller {
+            tenant: state.genesis.tenant.clone(),
+            principal: "token".to_owned(),
+            scopes: Vec::new(),
+            test: state.genesis.test,
+        };
+        match self.answer(&caller, &token.run_id, &token.node_id, resume_value, true, keyed).await {
+            Err(refusal) if refusal.code == ApiCode::InterruptGone => Err(gone()),
+            other => other,
+        }
+    }
+
+    fn token(&self, text: &str) -> Result<(InterruptToken, RunState), Refusal> {
+        let token =
+            InterruptToken::verify(text, &self.inner.options.token_secrets, self.now()).map_err(|error| {
+                match error {
+                    TokenError::Unknown => {
+                        Refusal::new(ApiCode::InterruptNotFound, "the token is not one of this host")
+                    }
+                    TokenError::Expired => Refusal::new(
+                        ApiCode::InterruptExpired,
+                        "the token has expired; read the run for a new one",
+                    ),
+                }
+            })?;
+        let loaded = self.load(&token.run_id).map_err(|_| {
+            Refusal::new(ApiCode::InterruptNotFound, "the run of the token is not there any more")
+        })?;
+        Ok((token, loaded.state))
+    }
+
+    /// A token for an interrupt, as text.
+    pub(super) fn sign(&self, run_id: &str, interrupt: &Interrupt) -> Option<String> {
+        let secret = self.inner.options.token_secrets.first()?;
+        // Counted from the beginning of the period, so that a reader who comes again gets the same token for a while.
+        let now = self.now().0;
+        let latest = Millis(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
+        let expires_at = interrupt.deadline.map_or(latest, |deadline| deadline.min(latest)).0;
+        let token = InterruptToken {
+            run_id: run_id.to_owned(),
+            node_id: interrupt.node_id.clone(),
+            interrupt_id: interrupt.id.clone(),
+            expires_at,
+            intent: Intent::Resolve,
+        };
+        Some(token.sign(secret))
+    }
+
+    /// Ends a run.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub async fn cancel(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        reason: Option<String>,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let _place = self.admit()?;
+        let row = self.visible(caller, run_id)?;
+        if row.status.is_terminal() {
+            return self.ended_already(run_id, row.status, keyed).await;
+        }
+        let input = Input::Cancel { reason, by: caller.principal.clone(), parent_run_id: None };
+        let audit = self.audited(caller, "run.cancel", &json!({"runId": run_id}));
+        let cancelled = self
+            .advance(run_id, input, Ask { keyed, changes: vec![audit] }, |state, _| {
+                Ok(Reply::new(200, &json!({"runId": run_id, "status": state.status})))
+            })
+            .await;
+        match cancelled {
+            // It came to its end while it was asked to: that is told as if it had been so before.
+            Err(refusal) if refusal.code == ApiCode::Conflict => {
+                let row = self.visible(caller, run_id)?;
+                if row.status.is_terminal() {
+                    self.ended_already(run_id, row.status, keyed).await
+                } else {
+                    Err(refusal)
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// The answer to a wish to end what has ended. It is recorded for its key like any other.
+    async fn ended_already(
+        &self,
+        run_id: &str,
+        status: RunStatus,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        if let Some(reply) = self.replay(keyed)? {
+            return Ok(reply);
+        }
+        let reply = Reply::new(200, &json!({"runId": run_id, "status": status}));
+        if let Some(answer) = self.record(keyed, &reply) {
+            match self.commit(vec![answer]).await {
+                // Whoever was quicker gave the same answer.
+                Ok(()) | Err(CommitError::KeyTaken) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Halts a run.
+    ///
+    /// # Errors
+    /// When there is no such run, or it is at its end.
+    pub async fn pause(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        reason: Option<String>,
+        policy: DrainPolicy,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let _place = self.admit()?;
+        self.visible(caller, run_id)?;
+        let audit = self.audited(caller, "run.pause", &json!({"runId": run_id}));
+        let input = Input::Pause { reason, policy };
+        self.advance(run_id, input, Ask { keyed, changes: vec![audit] }, |state, _| {
+            let paused_at = state.paused.map(|(at, _)| wire::timestamp(at));
+            Ok(Reply::new(202, &json!({"runId": run_id, "status": RunStatus::Paused, "pausedAt": paused_at})))
+        })
+        .await
+    }
+
+    /// Lets a run go on.
+    ///
+    /// # Errors
+    /// When there is no such run, or it is not halted.
+    pub async fn resume(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        reason: Option<String>,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let _place = self.admit()?;
+        self.visible(caller, run_id)?;
+        let audit = self.audited(caller, "run.resume", &json!({"runId": run_id}));
+        let resumed_at = wire::timestamp(self.now());
+        self.advance(run_id, Input::Resume { reason }, Ask { keyed, changes: vec![audit] }, |_, _| {
+            Ok(Reply::new(
+                202,
+                &json!({"runId": run_id, "status": RunStatus::Running, "resumedAt": resumed_at}),
+            ))
+        })
+        .await
+    }
+}

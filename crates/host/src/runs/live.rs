@@ -1,0 +1,120 @@
+//! Runs in memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flow::definition::Definition;
+use flow::event::wire;
+use flow::run::Genesis;
+use flow::state::RunState;
+use flow::store::RunRow;
+
+use tokio::sync::OwnedMutexGuard;
+
+use super::feed::Feed;
+use super::{ApiCode, Refusal, Runs};
+
+/// Into how many parts the map is divided, so that requests for different runs seldom meet.
+const SHARDS: usize = 64;
+
+/// The runs that something is happening to.
+pub(super) struct LiveRuns {
+    shards: Vec<Mutex<HashMap<String, Arc<Live>>>>,
+}
+
+impl Default for LiveRuns {
+    fn default() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+}
+
+/// A run in memory. Who holds the lock of the cell is the run's one writer.
+#[derive(Default)]
+pub(super) struct Live {
+    pub(super) cell: Arc<tokio::sync::Mutex<Option<Loaded>>>,
+    pub(super) feed: Feed,
+}
+
+/// What is known of a run while it is in memory.
+pub(super) struct Loaded {
+    pub(super) definition: Arc<Definition>,
+    pub(super) state: RunState,
+}
+
+impl LiveRuns {
+    fn shard(&self, run_id: &str) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
+        let place =
+            run_id.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        self.shards[place % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get_or_insert(&self, run_id: &str) -> Arc<Live> {
+        let mut shard = self.shard(run_id);
+        if let Some(live) = shard.get(run_id) {
+            return Arc::clone(live);
+        }
+        let live = Arc::new(Live::default());
+        shard.insert(run_id.to_owned(), Arc::clone(&live));
+        live
+    }
+
+    /// The lock of a run that is about to be created, so that nobody works with it before it is durable.
+    pub(super) async fn claim(&self, run_id: &str) -> OwnedMutexGuard<Option<Loaded>> {
+        let cell = Arc::clone(&self.get_or_insert(run_id).cell);
+        cell.lock_owned().await
+    }
+
+    /// Forgets a run that nothing more happens to.
+    pub(super) fn forget(&self, run_id: &str) {
+        self.shard(run_id).remove(run_id);
+    }
+
+    pub(super) fn get(&self, run_id: &str) -> Option<Arc<Live>> {
+        self.shard(run_id).get(run_id).cloned()
+    }
+}
+
+impl Runs {
+    /// The workflow that a run is pinned to.
+    pub(super) fn pinned(&self, row: &RunRow) -> Result<Arc<Definition>, Refusal> {
+        let genesis: Genesis =
+            serde_json::from_slice(&row.genesis).map_err(|_| broken("what it was created with"))?;
+        self.definition_by_digest(genesis.definition)?.ok_or_else(|| broken("its definition"))
+    }
+
+    /// Folds a run from its log.
+    pub(super) fn load(&self, run_id: &str) -> Result<Loaded, Refusal> {
+        let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
+        let genesis: Genesis =
+            serde_json::from_slice(&row.genesis).map_err(|_| broken("what it was created with"))?;
+        let definition =
+            self.definition_by_digest(genesis.definition)?.ok_or_else(|| broken("its definition"))?;
+        let mut state = RunState::new(&definition, Arc::new(genesis));
+        for event in self.events(run_id, 0)? {
+            state.apply(&definition, &event).map_err(|_| broken("its events"))?;
+        }
+        Ok(Loaded { definition, state })
+    }
+
+    /// The events of a run from a sequence on, all of them.
+    pub(super) fn events(&self, run_id: &str, from: u64) -> Result<Vec<flow::event::Event>, Refusal> {
+        let mut events = Vec::new();
+        let mut next = from;
+        loop {
+            let appends = self.store().appends(run_id, next, 10_000, 16 << 20)?;
+            let Some(last) = appends.last().map(|append| append.last) else { return Ok(events) };
+            for (_, text) in appends.iter().flat_map(|append| super::feed::lines(append, next)) {
+                let event = wire::decode(text.as_bytes());
+                let event = event.map_err(|_| {
+                    Refusal::new(ApiCode::InternalError, "an event of the run cannot be read")
+                })?;
+                events.push(event);
+            }
+            next = last + 1;
+        }
+    }
+}
+
+fn broken(what: &str) -> Refusal {
+    Refusal::new(ApiCode::InternalError, format!("the record of the run cannot be read: {what}"))
+}

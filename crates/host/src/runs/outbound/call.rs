@@ -1,0 +1,134 @@
+//! One call: look up, check, connect to what was checked, ask.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::rt::{Read, Write};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::address::{is_loopback, is_public};
+use super::target::Host;
+use super::{CallError, Outbound, TIME_OUT, Target};
+
+/// Who calls.
+const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
+
+impl Outbound {
+    /// Posts JSON to an address. Any answer that is no success is an error.
+    ///
+    /// # Errors
+    /// When it did not work within [`TIME_OUT`].
+    pub async fn post(
+        &self,
+        target: &Target,
+        headers: &[(&'static str, String)],
+        body: Vec<u8>,
+    ) -> Result<(), CallError> {
+        let call = async {
+            let stream = self.connect(target).await?;
+            let request = request(target, headers, body)?;
+            if !target.tls {
+                return ask(TokioIo::new(stream), request).await;
+            }
+            let name = match &target.host {
+                Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| CallError::Tls)?,
+                Host::Address(address) => ServerName::from(*address),
+            };
+            let connector = TlsConnector::from(self.tls_settings()?);
+            let stream = connector.connect(name, stream).await.map_err(|_| CallError::Tls)?;
+            ask(TokioIo::new(stream), request).await
+        };
+        let status = tokio::time::timeout(TIME_OUT, call).await.map_err(|_| CallError::TimeOut)??;
+        match status {
+            200..=299 => Ok(()),
+            status => Err(CallError::Status(status)),
+        }
+    }
+
+    /// A connection to one of the addresses of the target, each of which was checked. Only numbers are connected to.
+    async fn connect(&self, target: &Target) -> Result<TcpStream, CallError> {
+        for address in self.addresses(target).await? {
+            if let Ok(stream) = TcpStream::connect(address).await {
+                return Ok(stream);
+            }
+        }
+        Err(CallError::Connect)
+    }
+
+    /// All addresses of the target. One that may not be called is enough to call none: a name with such an address is either
+    /// set up wrongly or meant to lead astray.
+    async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, CallError> {
+        let found = match &target.host {
+            Host::Address(address) => vec![SocketAddr::new(*address, target.port)],
+            Host::Name(name) => self.names.look_up(name, target.port).await.map_err(|_| CallError::Name)?,
+        };
+        if found.is_empty() {
+            return Err(CallError::Name);
+        }
+        let may = |address: &SocketAddr| {
+            address.port() == target.port
+                && (is_public(address.ip()) || (self.loopback && is_loopback(address.ip())))
+        };
+        if found.iter().all(may) { Ok(found) } else { Err(CallError::Forbidden) }
+    }
+
+    fn tls_settings(&self) -> Result<Arc<rustls::ClientConfig>, CallError> {
+        if let Some(settings) = self.tls.get() {
+            return Ok(Arc::clone(settings));
+        }
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let settings = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|_| CallError::Tls)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(settings))))
+    }
+}
+
+fn request(
+    target: &Target,
+    headers: &[(&'static str, String)],
+    body: Vec<u8>,
+) -> Result<Request<Full<Bytes>>, CallError> {
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .uri(&target.path)
+        .header(HOST, &target.authority)
+        .header(USER_AGENT, AGENT)
+        .header(CONTENT_TYPE, "application/json")
+        .header(CONNECTION, "close");
+    for (name, value) in headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| CallError::Answer)?;
+        let value = HeaderValue::from_str(value).map_err(|_| CallError::Answer)?;
+        request = request.header(name, value);
+    }
+    request.body(Full::new(Bytes::from(body))).map_err(|_| CallError::Answer)
+}
+
+/// Sends the request, and reads no more of the answer than its head.
+async fn ask<S>(stream: S, request: Request<Full<Bytes>>) -> Result<u16, CallError>
+where
+    S: Read + Write + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(|_| CallError::Answer)?;
+    let asked = sender.send_request(request);
+    tokio::pin!(asked, connection);
+    // The connection is worked on here, so that it ends with the call. One that ends first may have brought the answer.
+    let answer = tokio::select! {
+        biased;
+        answer = &mut asked => answer,
+        _ = &mut connection => asked.await,
+    };
+    Ok(answer.map_err(|_| CallError::Answer)?.status().as_u16())
+}

@@ -1,0 +1,63 @@
+//! After a start: every run that was under way goes on.
+
+use flow::engine::Input;
+use flow::run::{Genesis, RunStatus};
+
+use super::advance::Ask;
+use super::{Refusal, Reply, Runs};
+
+/// How many runs are looked up at once.
+const PAGE: usize = 500;
+/// How many of them are recovered at once.
+const AT_ONCE: usize = 32;
+
+impl Runs {
+    /// Takes over every run that is not at its end. There is one host for a store, so whatever is found is nobody's. To be
+    /// called once, before anything else is asked of the host.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn recover(&self) -> Result<usize, Refusal> {
+        // All are found before the first is taken over: it may start others, which are not to be recovered.
+        let mut found = Vec::new();
+        loop {
+            let page = self.store().open_runs(found.last().map(String::as_str), PAGE)?;
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page);
+        }
+        let mut recovered = 0;
+        for group in found.chunks(AT_ONCE) {
+            let tasks: Vec<_> =
+                group.iter().map(|run_id| tokio::spawn(self.take_over(run_id.clone()))).collect();
+            for task in tasks {
+                recovered += usize::from(task.await.unwrap_or(false));
+            }
+        }
+        Ok(recovered)
+    }
+
+    fn take_over(&self, run_id: String) -> impl Future<Output = bool> + Send + use<> {
+        let runs = self.clone();
+        async move {
+            let input = runs.missed_cancel(&run_id).unwrap_or(Input::Recover);
+            let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
+            runs.advance(&run_id, input, Ask::default(), nothing).await.is_ok()
+        }
+    }
+
+    /// The end of its parent, where the host stopped before the child heard of it.
+    fn missed_cancel(&self, run_id: &str) -> Option<Input> {
+        let row = self.store().run(None, run_id).ok()??;
+        let genesis: Genesis = serde_json::from_slice(&row.genesis).ok()?;
+        let parent =
+            genesis.parent.filter(|parent| genesis.fork.is_none() && parent.cancelled_with_parent)?;
+        let above = self.store().run(None, &parent.run_id).ok()??;
+        matches!(above.status, RunStatus::Cancelled | RunStatus::Failed).then(|| Input::Cancel {
+            reason: Some("parent-cancelled".to_owned()),
+            by: "parent".to_owned(),
+            parent_run_id: Some(parent.run_id),
+        })
+    }
+}

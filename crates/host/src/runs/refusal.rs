@@ -1,0 +1,221 @@
+//! What a caller of the protocol is told when it does not work: a closed set of codes.
+
+use std::fmt;
+
+use flow::store::{CommitError, ReadError};
+use serde_json::{Map, Value, json};
+
+use super::Scope;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident => $text:literal $status:literal,)+) => {
+        /// The codes of the protocol.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ApiCode {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl ApiCode {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The spelling.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+
+            /// The status of an answer with this code.
+            pub const fn status(self) -> u16 {
+                match self {
+                    $(Self::$name => $status,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// No key, or none that is known.
+    Unauthenticated => "unauthenticated" 401,
+    /// The key's time is over.
+    KeyExpired => "key_expired" 401,
+    /// The key was taken back.
+    KeyRevoked => "key_revoked" 401,
+    /// The key may not.
+    Forbidden => "forbidden" 403,
+    /// The request is not as it has to be.
+    ValidationError => "validation_error" 400,
+    /// The request is well formed and does not fit.
+    Unprocessable => "validation_error" 422,
+    /// There is no such thing.
+    NotFound => "not_found" 404,
+    /// There is no such run.
+    RunNotFound => "run_not_found" 404,
+    /// There is no such workflow.
+    WorkflowNotFound => "workflow_not_found" 404,
+    /// Another run of the scope is under way.
+    RunAlreadyActive => "run_already_active" 409,
+    /// The key was used for another request.
+    IdempotencyKeyMismatch => "idempotency_key_mismatch" 409,
+    /// The run is in another state.
+    Conflict => "conflict" 409,
+    /// There is no such stream mode.
+    UnsupportedStreamMode => "unsupported_stream_mode" 400,
+    /// Too many requests.
+    RateLimited => "rate_limited" 429,
+    /// The host has too much to do.
+    ServiceUnavailable => "service_unavailable" 503,
+    /// The host does not serve what the workflow needs.
+    CapabilityRequired => "capability_required" 400,
+    /// Nothing waits there.
+    InterruptNotFound => "interrupt_not_found" 404,
+    /// It was answered before.
+    InterruptAlreadyResolved => "interrupt_already_resolved" 409,
+    /// The token's time is over.
+    InterruptExpired => "interrupt_expired" 410,
+    /// It ended with its run.
+    InterruptGone => "interrupt_gone" 410,
+    /// Only for keys of tests.
+    ForceEngineVersionForbidden => "force_engine_version_forbidden" 403,
+    /// No such version of the engine.
+    UnsupportedForceEngineVersion => "unsupported_force_engine_version" 400,
+    /// The address may not be called.
+    WebhookUrlRejected => "webhook_url_rejected" 400,
+    /// There is no such subscription.
+    SubscriptionNotFound => "subscription_not_found" 404,
+    /// The way of asking is unknown here.
+    MethodNotAllowed => "method_not_allowed" 405,
+    /// The request did not arrive in time.
+    RequestTimeout => "request_timeout" 408,
+    /// The request is too large.
+    PayloadTooLarge => "payload_too_large" 413,
+    /// The media type is unknown here.
+    UnsupportedMediaType => "unsupported_media_type" 415,
+    /// The host does not do this.
+    NotImplemented => "not_implemented" 501,
+    /// The disk is full.
+    InsufficientStorage => "service_unavailable" 507,
+    /// The host failed.
+    InternalError => "internal_error" 500,
+}
+
+impl fmt::Display for ApiCode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// The code.
+    pub code: ApiCode,
+    /// A sentence that says what to do. Never what the caller sent, which might be a secret.
+    pub message: String,
+    /// More, for programs.
+    pub details: Map<String, Value>,
+    /// In how many seconds to come back.
+    pub retry_after: Option<u64>,
+}
+
+impl Refusal {
+    /// A refusal without details.
+    pub fn new(code: ApiCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: Map::new(), retry_after: None }
+    }
+
+    /// Adds a detail.
+    #[must_use]
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Says when to come back.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self.detail("retryAfter", seconds)
+    }
+
+    /// The host has too much to do.
+    pub fn unavailable(message: &str, seconds: u64) -> Self {
+        Self::new(ApiCode::ServiceUnavailable, message).retry_after(seconds)
+    }
+
+    /// The key lacks a right.
+    pub fn scope(scope: Scope) -> Self {
+        let message = format!("the key lacks the scope {scope}; use a key that has it");
+        Self::new(ApiCode::Forbidden, message).detail("scopeRequired", scope.as_str())
+    }
+
+    /// There is no such run, or none that the caller may know of.
+    pub fn no_run() -> Self {
+        Self::new(ApiCode::RunNotFound, "there is no such run; list runs with GET /v1/runs")
+    }
+
+    /// The body, exactly as the protocol closes it.
+    pub fn body(&self) -> Value {
+        let mut body = json!({"error": self.code.as_str(), "message": flow::redact::text(&self.message)});
+        if !self.details.is_empty() {
+            let mut details = Value::Object(self.details.clone());
+            flow::redact::value(&mut details);
+            body["details"] = details;
+        }
+        body
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<ReadError> for Refusal {
+    fn from(_: ReadError) -> Self {
+        // What the disk said is for the log, not for a caller.
+        Self::new(
+            ApiCode::InternalError,
+            "the store could not be read; try again, and see the log of the host",
+        )
+    }
+}
+
+impl From<CommitError> for Refusal {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Moved { .. } => {
+                Self::unavailable("the run was changed by somebody else; try again", 1)
+            }
+            CommitError::RunExists { .. } => Self::new(ApiCode::Conflict, "there is such a run already"),
+            CommitError::ScopeActive { active_run_id } => {
+                let message = "another run of this scope is under way; wait for it to end, or cancel it";
+                Self::new(ApiCode::RunAlreadyActive, message)
+                    .detail("activeRunId", active_run_id)
+                    .detail("activeHost", "self")
+                    .retry_after(1)
+            }
+            CommitError::KeyTaken => {
+                Self::new(ApiCode::Conflict, "the idempotency key is in use").retry_after(1)
+            }
+            CommitError::ActivityClaimed => Self::new(ApiCode::Conflict, "the effect was claimed before"),
+            CommitError::NoSuchWebhook => {
+                Self::new(ApiCode::SubscriptionNotFound, "there is no such subscription")
+            }
+            CommitError::Full => {
+                Self::new(ApiCode::InsufficientStorage, "the disk of the host is full; nothing was recorded")
+                    .retry_after(60)
+            }
+            CommitError::Store(_) => Self::new(
+                ApiCode::InternalError,
+                "the store failed; nothing was recorded, so the request can be made again",
+            ),
+            CommitError::Closed => Self::unavailable("the host is being stopped", 5),
+        }
+    }
+}

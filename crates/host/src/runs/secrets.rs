@@ -1,0 +1,299 @@
+//! Secrets by reference: workflows name them, the configuration says where they are, and nobody is shown them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock};
+
+use canon::digest::Digest;
+use serde_json::{Map, Value, json};
+
+use super::Runs;
+
+/// The largest secret, in bytes: a private key with its certificates fits.
+const MAX_SECRET_BYTES: u64 = 64 << 10;
+/// The shortest secret that is looked for in texts, in bytes. Shorter ones are found in ordinary words.
+const MIN_REDACTED_BYTES: usize = 4;
+
+/// The value of a secret. It has no way to be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretValue(String);
+
+impl SecretValue {
+    /// A value.
+    pub const fn new(value: String) -> Self {
+        Self(value)
+    }
+
+    /// The value itself, for what needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretValue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SecretValue([REDACTED])")
+    }
+}
+
+/// Why a secret has no value. Messages never hold one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// A reference is not of a known form.
+    #[error("a reference to a secret is `env:NAME` or `file:PATH`")]
+    Reference,
+    /// The tenant has no secret of that id.
+    #[error("there is no secret of this id; add it to the table `secrets` of the configuration")]
+    Unknown,
+    /// What it refers to is not there, or no text, or too large.
+    #[error("the secret cannot be read where the configuration says that it is")]
+    Unreadable,
+}
+
+/// Where secrets come from.
+pub trait Secrets: Send + Sync {
+    /// The value of a tenant's secret.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    fn resolve(&self, tenant: &str, secret_id: &str) -> Result<SecretValue, SecretError>;
+
+    /// Every secret that there is, as tenant and id.
+    fn known(&self) -> Vec<(String, String)>;
+}
+
+/// A host without secrets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSecrets;
+
+impl Secrets for NoSecrets {
+    fn resolve(&self, _: &str, _: &str) -> Result<SecretValue, SecretError> {
+        Err(SecretError::Unknown)
+    }
+
+    fn known(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+/// Where one secret is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretReference {
+    /// In a variable of the environment.
+    Environment(String),
+    /// In a file.
+    File(PathBuf),
+}
+
+impl SecretReference {
+    /// Reads `env:NAME` or `file:PATH`.
+    ///
+    /// # Errors
+    /// [`SecretError::Reference`].
+    pub fn parse(text: &str) -> Result<Self, SecretError> {
+        match text.split_once(':') {
+            Some(("env", name)) if !name.is_empty() && !name.contains(['=', '\0']) => {
+                Ok(Self::Environment(name.to_owned()))
+            }
+            Some(("file", path)) if !path.is_empty() => Ok(Self::File(path.into())),
+            _ => Err(SecretError::Reference),
+        }
+    }
+
+    fn read(&self) -> Result<SecretValue, SecretError> {
+        let text = match self {
+            Self::Environment(name) => std::env::var(name).map_err(|_| SecretError::Unreadable)?,
+            Self::File(path) => {
+                let file = std::fs::File::open(path).map_err(|_| SecretError::Unreadable)?;
+                // Opening a folder works, reading it does not; a device could be read for ever.
+                let mut text = String::new();
+                let mut limited = file.take(MAX_SECRET_BYTES + 1);
+                limited.read_to_string(&mut text).map_err(|_| SecretError::Unreadable)?;
+                // Editors end files with a new line, which is no part of the secret.
+                let end = text.trim_end_matches(['\r', '\n']).len();
+                text.truncate(end);
+                text
+            }
+        };
+        let fits = !text.is_empty() && text.len() as u64 <= MAX_SECRET_BYTES;
+        fits.then_some(SecretValue(text)).ok_or(SecretError::Unreadable)
+    }
+}
+
+/// The secrets of a configuration. They are read anew whenever they are needed, so a file that was rotated is seen at once.
+#[derive(Clone, Debug, Default)]
+pub struct ConfiguredSecrets(BTreeMap<(String, String), SecretReference>);
+
+impl ConfiguredSecrets {
+    /// Secrets as tenant, id and reference.
+    pub fn new(secrets: impl IntoIterator<Item = (String, String, SecretReference)>) -> Self {
+        Self(secrets.into_iter().map(|(tenant, id, reference)| ((tenant, id), reference)).collect())
+    }
+}
+
+impl Secrets for ConfiguredSecrets {
+    fn resolve(&self, tenant: &str, secret_id: &str) -> Result<SecretValue, SecretError> {
+        let reference = self.0.get(&(tenant.to_owned(), secret_id.to_owned()));
+        reference.ok_or(SecretError::Unknown)?.read()
+    }
+
+    fn known(&self) -> Vec<(String, String)> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+/// The values that must not be seen, by tenant: what one tenant's secret looks like says nothing to another.
+#[derive(Default)]
+pub(super) struct Resolved(RwLock<BTreeMap<String, Vec<(String, String)>>>);
+
+impl Resolved {
+    pub(super) fn learn(&self, tenant: &str, secret_id: &str, value: &SecretValue) {
+        if value.0.len() < MIN_REDACTED_BYTES {
+            return;
+        }
+        let mut tenants = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let known = tenants.entry(tenant.to_owned()).or_default();
+        if known.iter().all(|(known, _)| *known != value.0) {
+            known.push((value.0.clone(), secret_id.to_owned()));
+            // A secret that holds another is replaced as a whole.
+            known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        }
+    }
+
+    pub(super) fn is_known(&self, tenant: &str) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains_key(tenant)
+    }
+
+    pub(super) fn redact(&self, tenant: &str, value: &mut Value) {
+        let tenants = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = tenants.get(tenant) {
+            replace(value, known);
+        }
+    }
+}
+
+fn replaced(text: &str, known: &[(String, String)]) -> Option<String> {
+    let mut changed: Option<String> = None;
+    for (value, id) in known {
+        let now = changed.as_deref().unwrap_or(text);
+        if now.contains(value) {
+            changed = Some(now.replace(value, &format!("[REDACTED:{id}]")));
+        }
+    }
+    changed
+}
+
+fn replace(value: &mut Value, known: &[(String, String)]) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => {
+                if let Some(clean) = replaced(text, known) {
+                    *text = clean;
+                }
+            }
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => {
+                if members.keys().any(|name| replaced(name, known).is_some()) {
+                    let renamed: Map<_, _> = std::mem::take(members)
+                        .into_iter()
+                        .map(|(name, value)| (replaced(&name, known).unwrap_or(name), value))
+                        .collect();
+                    *members = renamed;
+                }
+                open.extend(members.values_mut());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+impl Runs {
+    /// Whether there are any secrets.
+    pub fn serves_secrets(&self) -> bool {
+        !self.inner.options.secrets.known().is_empty()
+    }
+
+    /// Learns every secret that there is, so that none of them gets into a record even before a node asks for it.
+    pub(super) fn learn_secrets(&self) {
+        let secrets = &self.inner.options.secrets;
+        for (tenant, id) in secrets.known() {
+            if let Ok(value) = secrets.resolve(&tenant, &id) {
+                self.inner.resolved.learn(&tenant, &id, &value);
+            }
+        }
+    }
+
+    /// Takes out what looks like a credential, and what is known to be a secret of the tenant.
+    pub(super) fn redact(&self, tenant: &str, value: &mut Value) {
+        self.inner.resolved.redact(tenant, value);
+        flow::redact::value(value);
+    }
+
+    /// Takes out what is known to be a secret of the tenant.
+    pub(super) fn redact_known(&self, tenant: &str, value: &mut Value) {
+        self.inner.resolved.redact(tenant, value);
+    }
+
+    /// What a node may know of a secret: its digest and its length.
+    pub(super) fn fingerprint(&self, tenant: &str, secret_id: &str) -> Value {
+        match self.inner.options.secrets.resolve(tenant, secret_id) {
+            Ok(value) => {
+                self.inner.resolved.learn(tenant, secret_id, &value);
+                let digest = Digest::of_bytes(value.0.as_bytes()).to_hex();
+                json!({"value": {"secretSha256": digest, "secretLength": value.0.chars().count()}})
+            }
+            Err(error) => json!({"error": {"code": "credential_required", "message": error.to_string()}}),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_and_what_they_come_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "hunter2-hunter2\n").unwrap();
+        let reference = SecretReference::parse(&format!("file:{}", path.display())).unwrap();
+        let secrets = ConfiguredSecrets::new([("acme".into(), "s".into(), reference)]);
+        assert_eq!(secrets.resolve("acme", "s").unwrap().expose(), "hunter2-hunter2");
+        assert_eq!(secrets.resolve("other", "s"), Err(SecretError::Unknown));
+        std::fs::write(&path, "rotated-value").unwrap();
+        assert_eq!(secrets.resolve("acme", "s").unwrap().expose(), "rotated-value");
+        for unreadable in [String::new(), "x".repeat(65 << 10)] {
+            std::fs::write(&path, unreadable).unwrap();
+            assert_eq!(secrets.resolve("acme", "s"), Err(SecretError::Unreadable));
+        }
+        for text in ["", "env:", "file:", "plain", "env:A=B", "http:x"] {
+            assert_eq!(SecretReference::parse(text), Err(SecretError::Reference), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_known_value_is_replaced_wherever_it_stands_and_only_for_its_tenant() {
+        let resolved = Resolved::default();
+        resolved.learn("acme", "inner", &SecretValue::new("hunter".into()));
+        resolved.learn("acme", "outer", &SecretValue::new("hunter-two".into()));
+        resolved.learn("acme", "short", &SecretValue::new("abc".into()));
+        let document = || json!({"hunter": ["x hunter-two y", {"z": "abc hunter"}], "n": 1});
+        let mut mine = document();
+        resolved.redact("acme", &mut mine);
+        assert_eq!(
+            mine,
+            json!({"[REDACTED:inner]": ["x [REDACTED:outer] y", {"z": "abc [REDACTED:inner]"}], "n": 1})
+        );
+        let mut theirs = document();
+        resolved.redact("other", &mut theirs);
+        assert_eq!(theirs, document());
+    }
+
+    #[test]
+    fn no_secret_is_printed() {
+        assert_eq!(format!("{:?}", SecretValue::new("x".into())), "SecretValue([REDACTED])");
+    }
+}

@@ -1,0 +1,120 @@
+//! Time: what is due is given to its run.
+
+use std::time::Duration;
+
+use flow::engine::{Input, TimerKey};
+use flow::store::Change;
+
+use super::advance::Ask;
+use super::{Reply, Runs};
+
+/// How many timers are fired at once.
+const AT_ONCE: usize = 256;
+/// How long the clock sleeps at most: it may have been set, or the machine may have slept.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+/// How long it waits after the store could not be read.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// The spelling of a timer in the store. The id of a node comes last, because it may hold anything.
+pub(super) fn timer_key(timer: &TimerKey) -> String {
+    match timer {
+        TimerKey::Node { node_id, iteration, attempt } => format!("node:{iteration}:{attempt}:{node_id}"),
+        TimerKey::Interrupt { interrupt_id } => format!("interrupt:{interrupt_id}"),
+        TimerKey::Run => "run".to_owned(),
+    }
+}
+
+fn parse_key(text: &str) -> Option<TimerKey> {
+    if text == "run" {
+        return Some(TimerKey::Run);
+    }
+    if let Some(interrupt_id) = text.strip_prefix("interrupt:") {
+        return Some(TimerKey::Interrupt { interrupt_id: interrupt_id.to_owned() });
+    }
+    let mut parts = text.strip_prefix("node:")?.splitn(3, ':');
+    let (iteration, attempt) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some(TimerKey::Node { node_id: parts.next()?.to_owned(), iteration, attempt })
+}
+
+impl Runs {
+    /// Fires what is due, for ever. Ends when the host is drained.
+    pub async fn keep_time(&self) {
+        while !self.is_stopping() {
+            // Registered before the store is asked, so that a timer which is set meanwhile is not missed.
+            let set = self.inner.timer_set.notified();
+            tokio::pin!(set);
+            set.as_mut().enable();
+            let now = self.now();
+            match self.store().due_timers(now, AT_ONCE) {
+                Ok(due) if due.is_empty() => {
+                    let wait = match self.store().next_timer() {
+                        Ok(next) => next
+                            .map_or(LONGEST_SLEEP, |timer| Duration::from_millis(timer.at.since(now).max(1))),
+                        Err(_) => AFTER_FAILURE,
+                    };
+                    tokio::select! {
+                        () = tokio::time::sleep(wait.min(LONGEST_SLEEP)) => {}
+                        () = &mut set => {}
+                    }
+                }
+                Ok(due) => {
+                    let fired = due.into_iter().map(|timer| self.fire(timer.run_id, timer.key));
+                    let fired: Vec<_> = fired.map(tokio::spawn).collect();
+                    let mut all = true;
+                    for task in fired {
+                        all &= task.await.unwrap_or(false);
+                    }
+                    if !all {
+                        // A timer that could not be given to its run stays, and is tried again, not at once.
+                        tokio::time::sleep(AFTER_FAILURE).await;
+                    }
+                }
+                Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
+            }
+        }
+    }
+
+    /// Gives a timer to its run. Says whether that was done; a store that fails is no reason to forget the timer.
+    fn fire(&self, run_id: String, key: String) -> impl Future<Output = bool> + Send + use<> {
+        let runs = self.clone();
+        async move {
+            let clear = Change::ClearTimer { run_id: run_id.clone(), key: key.clone() };
+            let input = match parse_key(&key) {
+                Some(TimerKey::Run) => Some(Input::RunDeadline),
+                Some(timer) => Some(Input::TimerDue { timer }),
+                None => None,
+            };
+            if let Some(input) = input {
+                let ask = Ask { keyed: None, changes: vec![clear.clone()] };
+                let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
+                match runs.advance(&run_id, input, ask, nothing).await {
+                    Ok(_) => return true,
+                    Err(refusal) if refusal.code.status() >= 500 => return false,
+                    // A run that is gone or refuses has no use for the timer.
+                    Err(_) => {}
+                }
+            }
+            runs.commit(vec![clear]).await.is_ok()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_timer_is_read_back_as_itself() {
+        let cases = [
+            TimerKey::Run,
+            TimerKey::Interrupt { interrupt_id: "run_1:gate:0".into() },
+            TimerKey::Node { node_id: "a:b".into(), iteration: 2, attempt: 1 },
+        ];
+        for timer in cases {
+            assert_eq!(parse_key(&timer_key(&timer)), Some(timer));
+        }
+        for text in ["", "node", "node:1", "node:x:1:a", "other:1"] {
+            assert_eq!(parse_key(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The queue, emptied: signed, posted, tried again, given up.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use flow::store::{Change, Delivery};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use super::breaker::{Breaker, next_attempt};
+use super::queue::CALLBACK;
+use super::{Webhook, put};
+use crate::runs::Runs;
+use crate::runs::outbound::CallError;
+
+/// How many deliveries are looked up at once.
+const BATCH: usize = 256;
+/// How long one subscriber may keep the others of a batch waiting: what is left is in the next.
+const TURN: Duration = Duration::from_secs(5);
+/// How long to sleep at most: the clock may have been set.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+/// How long to wait after the store failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// A call that is ready to be made.
+struct Call {
+    url: String,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+impl Runs {
+    /// Delivers what is due, for ever. Ends when the host is drained.
+    pub async fn keep_delivering(&self) {
+        while !self.is_stopping() {
+            // Registered before the store is asked, so that nothing that is queued meanwhile is missed.
+            let queued = self.inner.delivery_queued.notified();
+            tokio::pin!(queued);
+            queued.as_mut().enable();
+            let now = self.now();
+            let wait = match self.store().due_deliveries(now, BATCH) {
+                Ok(due) if due.is_empty() => match self.store().next_delivery() {
+                    Ok(next) => {
+                        next.map_or(LONGEST_SLEEP, |due| Duration::from_millis(due.since(now).max(1)))
+                    }
+                    Err(_) => AFTER_FAILURE,
+                },
+                Ok(due) => {
+                    if self.deliver(due).await {
+                        continue;
+                    }
+                    AFTER_FAILURE
+                }
+                Err(_) => AFTER_FAILURE,
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait.min(LONGEST_SLEEP)) => {}
+                () = &mut queued => {}
+                () = self.stopped() => {}
+            }
+        }
+    }
+
+    /// Delivers a batch: to each subscriber in order, to all of them at once. Says whether the store took what came of it.
+    async fn deliver(&self, due: Vec<Delivery>) -> bool {
+        let mut groups: BTreeMap<String, Vec<Delivery>> = BTreeMap::new();
+        for delivery in due {
+            // Callbacks go to as many addresses as there are runs.
+            let key =
+                if delivery.webhook_id == CALLBACK { &delivery.delivery_id } else { &delivery.webhook_id };
+            groups.entry(key.clone()).or_default().push(delivery);
+        }
+        let tasks: Vec<_> = groups
+            .into_values()
+            .map(|group| {
+                let runs = self.clone();
+                tokio::spawn(async move {
+                    let began = Instant::now();
+                    for delivery in group {
+                        if began.elapsed() > TURN || runs.is_stopping() {
+                            break;
+                        }
+                        let changes = runs.attempt(delivery).await;
+                        if runs.commit(changes).await.is_err() {
+                            return false;
+                        }
+                    }
+                    true
+                })
+            })
+            .collect();
+        let mut all = true;
+        for task in tasks {
+            all &= task.await.unwrap_or(false);
+        }
+        all
+    }
+
+    /// Makes one attempt, and says what it changes.
+    async fn attempt(&self, delivery: Delivery) -> Vec<Change> {
+        let done = vec![Change::DeleteDelivery { delivery_id: delivery.delivery_id.clone() }];
+        let now = self.now();
+        if delivery.webhook_id == CALLBACK {
+            let Some(call) = self.callback(&delivery) else { return done };
+            return match self.call(call).await {
+                Ok(()) => done,
+                Err(error) => vec![self.again_or_never(&delivery, &error.to_string())],
+            };
+        }
+        let Ok(found) = self.store().webhook(&delivery.webhook_id) else { return Vec::new() };
+        let Some((tenant, webhook)) = found.and_then(|(tenant, document)| {
+            Some((tenant, serde_json::from_slice::<Webhook>(&document).ok()?))
+        }) else {
+            return done;
+        };
+        if webhook.failed {
+            let reason = "the subscription was given up after too many failures";
+            return vec![self.bury(&delivery, reason)];
+        }
+        if let Some(until) = self.with_breaker(&delivery.webhook_id, |breaker| breaker.closed_until(now)) {
+            // It counts as an attempt: otherwise a subscriber that is gone would fill the disk.
+            let mut later = self.again_or_never(&delivery, "the subscriber failed too often to be called");
+            if let Change::PutDelivery { due, .. } = &mut later {
+                *due = until.max(*due);
+            }
+            return vec![later];
+        }
+        match self.call(signed(&webhook, &delivery, now.0 / 1000)).await {
+            Ok(()) => {
+                self.with_breaker(&delivery.webhook_id, Breaker::succeeded);
+                done
+            }
+            Err(error) => {
+                let mut changes = vec![self.again_or_never(&delivery, &error.to_string())];
+                if self.with_breaker(&delivery.webhook_id, |breaker| breaker.failed(now)) {
+                    let failed = Webhook { failed: true, ..webhook };
+                    changes.extend(put(&tenant, &delivery.webhook_id, &failed));
+                    self.inner.webhooks.forget(&tenant);
+                }
+                changes
+            }
+        }
+    }
+
+    fn with_breaker<T>(&self, webhook_id: &str, ask: impl FnOnce(&mut Breaker) -> T) -> T {
+        let mut breakers = self.inner.webhooks.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        ask(breakers.entry(webhook_id.to_owned()).or_default())
+    }
+
+    async fn call(&self, call: Call) -> Result<(), CallError> {
+        let outbound = &self.inner.options.outbound;
+        let target = outbound.check(&call.url)?;
+        outbound.post(&target, &call.headers, call.body).await
+    }
+
+    /// Tries again later, or gives up.
+    fn again_or_never(&self, delivery: &Delivery, reason: &str) -> Change {
+        let attempts = delivery.attempts.saturating_add(1);
+        match next_attempt(attempts, self.now()) {
+            Some(due) => Change::PutDelivery {
+                delivery_id: delivery.delivery_id.clone(),
+                webhook_id: delivery.webhook_id.clone(),
+                due,
+                attempts,
+                body: delivery.body.clone(),
+            },
+            None => self.bury(delivery, reason),
+        }
+    }
+
+    fn bury(&self, delivery: &Delivery, reason: &str) -> Change {
+        Change::BuryDelivery {
+            delivery_id: delivery.delivery_id.clone(),
+            reason: reason.to_owned(),
+            at: self.now(),
+        }
+    }
+
+    /// The call of a run's own address, while it still waits for what it was queued for.
+    fn callback(&self, delivery: &Delivery) -> Option<Call> {
+        let queued: Value = serde_json::from_slice(&delivery.body).ok()?;
+        let text = |name: &str| queued.get(name).and_then(Value::as_str);
+        let run_id = text("runId")?;
+        let loaded = self.load(run_id).ok()?;
+        let interrupt = loaded.state.interrupts.get(text("nodeId")?)?;
+        if interrupt.id != text("interruptId")? {
+            return None;
+        }
+        let token = self.sign(run_id, interrupt)?;
+        let body = json!({
+            "runId": run_id,
+            "nodeId": interrupt.node_id,
+            "status": loaded.state.status,
+            "interrupt": {
+                "kind": interrupt.kind,
+                "key": interrupt.key,
+                "data": interrupt.data,
+                "callbackUrl": format!("{}/v1/interrupts/{token}", self.public_url()),
+                "interruptToken": token,
+            },
+        });
+        let headers = vec![
+            ("x-openwop-event-type", "interrupt.requested".to_owned()),
+            ("x-openwop-delivery-id", delivery.delivery_id.clone()),
+        ];
+        let url = loaded.state.genesis.callback_url.clone()?;
+        Some(Call { url, headers, body: body.to_string().into_bytes() })
+    }
+}
+
+/// The call of a subscriber, signed for this moment.
+fn signed(webhook: &Webhook, delivery: &Delivery, seconds: u64) -> Call {
+    let body: Value = serde_json::from_slice(&delivery.body).unwrap_or(Value::Null);
+    let kind = body.pointer("/event/type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let signature = signature(&webhook.secret, seconds, &delivery.body);
+    let headers = vec![
+        ("x-openwop-webhook-id", delivery.webhook_id.clone()),
+        ("x-openwop-delivery-id", delivery.delivery_id.clone()),
+        ("x-openwop-event-type", kind),
+        ("x-openwop-timestamp", seconds.to_string()),
+        ("x-openwop-signature", signature),
+        ("x-openwop-signature-algorithm", "v1".to_owned()),
+    ];
+    Call { url: webhook.url.clone(), headers, body: delivery.body.to_vec() }
+}
+
+/// `sha256=` and the HMAC-SHA-256 of `{seconds}.{body}` in hexadecimal.
+fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
+    mac.update(seconds.to_string().as_bytes());
+    mac.update(b".");
+    mac.update(body);
+    let digits = mac.finalize().into_bytes();
+    digits.iter().fold("sha256=".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_that_was_worked_out_elsewhere() {
+        // printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac secret-of-sixteen
+        let expected = EXPECTED;
+        assert_eq!(signature("secret-of-sixteen", 1_700_000_000, br#"{"a":1}"#), expected);
+    }
+
+    const EXPECTED: &str = "sha256=021c30d810963293d31f137660d219c4456edc51ce58968c7707b00f827b9216";
+}

@@ -1,0 +1,77 @@
+//! What is to be told, written with what happened.
+
+use flow::event::{Event, event_id};
+use flow::run::ForkMode;
+use flow::state::RunState;
+use flow::store::Change;
+use serde_json::json;
+
+use super::Webhook;
+use crate::runs::Runs;
+
+/// The name of the subscription that a run's own address stands for. No subscription has it.
+pub(super) const CALLBACK: &str = "callback";
+
+impl Runs {
+    /// Adds to a commit what its events are to be told to. The repetition of a run is told to nobody: it happened before.
+    pub(in crate::runs) fn queue(
+        &self,
+        state: &RunState,
+        events: &[Event],
+        texts: &[String],
+        changes: &mut Vec<Change>,
+    ) {
+        let genesis = &state.genesis;
+        if is_replay(state) {
+            return;
+        }
+        // Subscriptions that cannot be read are no reason to stop a run.
+        let Ok(subscriptions) = self.subscriptions(&genesis.tenant) else { return };
+        for (webhook_id, webhook) in subscriptions.iter().filter(|(_, webhook)| webhook.wants(&genesis.tags))
+        {
+            for (event, text) in events.iter().zip(texts) {
+                if !webhook.events.iter().any(|kind| kind == event.kind.as_str()) {
+                    continue;
+                }
+                // The event is told as it is kept, byte by byte.
+                let head = json!({"runId": genesis.run_id, "workspaceId": genesis.tenant}).to_string();
+                let body = format!("{},\"event\":{text}}}", head.trim_end_matches('}'));
+                changes.push(Change::PutDelivery {
+                    delivery_id: format!("{webhook_id}:{}", event_id(&genesis.run_id, event.sequence)),
+                    webhook_id: webhook_id.clone(),
+                    due: self.now(),
+                    attempts: 0,
+                    body: body.into_bytes().into(),
+                });
+            }
+        }
+    }
+
+    /// Adds to a commit that the run's own address is called, because a person is needed.
+    pub(in crate::runs) fn queue_callback(&self, state: &RunState, node_id: &str, changes: &mut Vec<Change>) {
+        let genesis = &state.genesis;
+        let interrupt = state.interrupts.get(node_id);
+        if let (Some(interrupt), Some(_), false) = (interrupt, &genesis.callback_url, is_replay(state)) {
+            // The token is made when the call is: it is kept nowhere.
+            let body = json!({"runId": genesis.run_id, "nodeId": node_id, "interruptId": interrupt.id});
+            changes.push(Change::PutDelivery {
+                delivery_id: format!("{CALLBACK}:{}", interrupt.id),
+                webhook_id: CALLBACK.to_owned(),
+                due: self.now(),
+                attempts: 0,
+                body: body.to_string().into_bytes().into(),
+            });
+        }
+    }
+}
+
+fn is_replay(state: &RunState) -> bool {
+    state.genesis.fork.as_ref().is_some_and(|fork| fork.mode == ForkMode::Replay)
+}
+
+impl Webhook {
+    /// Whether runs with these tags are of interest.
+    fn wants(&self, tags: &[String]) -> bool {
+        !self.failed && (self.tags.is_empty() || self.tags.iter().any(|tag| tags.contains(tag)))
+    }
+}

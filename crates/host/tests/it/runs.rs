@@ -1,0 +1,236 @@
+//! The service of runs on a real database, with a real clock where nothing else is said.
+
+mod audit;
+mod forks;
+mod nesting;
+mod notes;
+mod races;
+mod restart;
+mod secrets;
+mod tenants;
+mod webhooks;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use flow::definition::Capabilities;
+use flow::engine::Limits;
+use flow::event::Event;
+use flow::store::RunStore;
+use host::runs::create::Creation;
+use host::runs::outbound::Outbound;
+use host::runs::secrets::{NoSecrets, Secrets};
+use host::runs::{AuditKey, Caller, Keyed, Options, Reply, Runs, Scope};
+use host::system::{Clock, SystemClock, SystemEntropy};
+use serde_json::{Value, json};
+use storage::sqlite::SqliteRuns;
+use tempfile::TempDir;
+
+/// What a test may want to be different.
+pub(crate) struct Setup {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) outbound: Outbound,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), secrets: Arc::new(NoSecrets), outbound: Outbound::default() }
+    }
+}
+
+/// A host on a database in a folder.
+pub(crate) fn open(folder: &Path, setup: Setup) -> (Runs, Arc<SqliteRuns>) {
+    open_as(folder, setup, AuditKey::from_seed([9; 32]))
+}
+
+/// The same with another key for the audit log.
+pub(crate) fn open_with_key(folder: &Path, audit_key: AuditKey) -> (Runs, Arc<SqliteRuns>) {
+    open_as(folder, Setup::default(), audit_key)
+}
+
+fn open_as(folder: &Path, setup: Setup, audit_key: AuditKey) -> (Runs, Arc<SqliteRuns>) {
+    let store = Arc::new(SqliteRuns::open(&folder.join("runs.sqlite3")).unwrap());
+    let runs = Runs::new(Options {
+        store: Arc::clone(&store) as Arc<dyn RunStore>,
+        clock: setup.clock,
+        entropy: Arc::new(SystemEntropy),
+        limits: Limits::default(),
+        capabilities: Capabilities::OURS,
+        token_secrets: vec![[7; 32]],
+        public_url: "http://127.0.0.1:7717".into(),
+        audit_key,
+        secrets: setup.secrets,
+        outbound: setup.outbound,
+    });
+    (runs, store)
+}
+
+/// A host in a folder of its own, with its clock running.
+pub(crate) struct Host {
+    pub(crate) runs: Runs,
+    pub(crate) store: Arc<SqliteRuns>,
+    pub(crate) folder: TempDir,
+}
+
+impl Host {
+    pub(crate) async fn start() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    pub(crate) async fn with(setup: Setup) -> Self {
+        let folder = TempDir::new().unwrap();
+        let (runs, store) = open(folder.path(), setup);
+        for workflow in workflows() {
+            runs.register(&caller("acme"), &workflow).await.unwrap();
+        }
+        keep_time(&runs);
+        Self { runs, store, folder }
+    }
+}
+
+pub(crate) fn keep_time(runs: &Runs) {
+    let runs = runs.clone();
+    tokio::spawn(async move { runs.keep_time().await });
+}
+
+pub(crate) fn caller(tenant: &str) -> Caller {
+    Caller {
+        tenant: tenant.into(),
+        principal: format!("key-of-{tenant}"),
+        scopes: Scope::ALL.to_vec(),
+        test: false,
+    }
+}
+
+fn workflow(id: &str, nodes: &Value, edges: &Value, variables: &Value) -> Value {
+    let nodes: Vec<Value> = nodes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| {
+            json!({
+                "id": node[0], "typeId": node[1], "name": node[0], "position": {"x": 0, "y": 0},
+                "config": node[2], "inputs": node.get(3).cloned().unwrap_or(json!({})),
+            })
+        })
+        .collect();
+    json!({
+        "id": id, "name": id, "version": "1", "nodes": nodes, "edges": edges,
+        "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
+        "variables": variables, "metadata": {}, "settings": {"timeout": 0},
+    })
+}
+
+/// The workflows that the tests run.
+pub(crate) fn workflows() -> Vec<Value> {
+    let payload = json!({"payload": {"type": "variable", "variableName": "payload", "optional": true}});
+    let declared = json!([{"name": "payload", "type": "object", "defaultValue": {}}]);
+    let gate = json!({"title": "Gate", "actions": ["accept", "reject"]});
+    let call = |child: &str| json!({"workflowId": child});
+    let next = |from: &str, to: &str| json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to});
+    let heavy: Vec<_> =
+        (0..10).map(|place| json!([format!("n{place}"), "core.identity", {}, payload])).collect();
+    let edges: Vec<_> = (1..10).map(|place| next(&format!("n{}", place - 1), &format!("n{place}"))).collect();
+    vec![
+        workflow("heavy", &json!(heavy), &json!(edges), &declared),
+        workflow("echo", &json!([["echo", "core.identity", {}, payload]]), &json!([]), &declared),
+        workflow(
+            "chain",
+            &json!([["a", "core.noop", {}], ["b", "core.noop", {}], ["c", "core.noop", {}]]),
+            &json!([next("a", "b"), next("b", "c")]),
+            &json!([]),
+        ),
+        workflow(
+            "gated",
+            &json!([
+                ["before", "core.noop", {}],
+                ["gate", "core.approvalGate", gate],
+                ["after", "core.noop", {}]
+            ]),
+            &json!([next("before", "gate"), next("gate", "after")]),
+            &json!([]),
+        ),
+        workflow("slow", &json!([["wait", "core.delay", {"delayMs": 600_000}]]), &json!([]), &json!([])),
+        workflow("short", &json!([["wait", "core.delay", {"delayMs": 30}]]), &json!([]), &json!([])),
+        workflow(
+            "fails",
+            &json!([["fail", "core.fail", {"code": "meant", "message": "meant"}]]),
+            &json!([]),
+            &json!([]),
+        ),
+        workflow("parent", &json!([["call", "core.subWorkflow", call("gated")]]), &json!([]), &json!([])),
+        workflow("patient", &json!([["call", "core.subWorkflow", call("short")]]), &json!([]), &json!([])),
+        workflow(
+            "conformance-secret",
+            &json!([["resolve", "conformance.secret.echo", {"secretId": "canary"}]]),
+            &json!([]),
+            &json!([]),
+        ),
+    ]
+}
+
+pub(crate) fn body(reply: &Reply) -> Value {
+    serde_json::from_slice(&reply.body).unwrap()
+}
+
+pub(crate) async fn create(runs: &Runs, by: &Caller, request: &Value) -> String {
+    let reply = runs.create(by, request, Creation::default(), None).await.unwrap();
+    assert_eq!(reply.status, 201);
+    body(&reply)["runId"].as_str().unwrap().to_owned()
+}
+
+pub(crate) async fn begin(runs: &Runs, workflow_id: &str) -> String {
+    create(runs, &caller("acme"), &json!({"workflowId": workflow_id})).await
+}
+
+pub(crate) fn snapshot(runs: &Runs, by: &Caller, run_id: &str) -> Value {
+    serde_json::from_slice(&runs.read(by, run_id).unwrap().0).unwrap()
+}
+
+pub(crate) fn status(runs: &Runs, run_id: &str) -> String {
+    snapshot(runs, &caller("acme"), run_id)["status"].as_str().unwrap().to_owned()
+}
+
+/// Watches a run until an event satisfies the test, or it ends.
+pub(crate) async fn until(runs: &Runs, run_id: &str, wanted: impl Fn(&Event) -> bool) -> Option<Event> {
+    let mut following = runs.follow("acme", run_id, 0).unwrap();
+    loop {
+        let batch = match following.stored().unwrap() {
+            Some(batch) => batch,
+            None => following.next().await.unwrap()?,
+        };
+        for (_, text) in batch.events {
+            let event = flow::event::wire::decode(text.as_bytes()).unwrap();
+            if wanted(&event) {
+                return Some(event);
+            }
+        }
+    }
+}
+
+/// Watches a run until its end, and gives all its events as they are kept.
+pub(crate) async fn to_the_end(runs: &Runs, run_id: &str) -> Vec<Value> {
+    until(runs, run_id, |event| event.kind.is_terminal())
+        .await
+        .expect("a run ends with an event that says so");
+    events(runs, "acme", run_id)
+}
+
+/// The events of a run that are there.
+pub(crate) fn events(runs: &Runs, tenant: &str, run_id: &str) -> Vec<Value> {
+    let mut following = runs.follow(tenant, run_id, 0).unwrap();
+    let mut events = Vec::new();
+    while let Some(batch) = following.stored().unwrap() {
+        events.extend(batch.events.iter().map(|(_, text)| serde_json::from_str::<Value>(text).unwrap()));
+    }
+    events
+}
+
+pub(crate) fn kinds(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
+}
+
+pub(crate) fn keyed(by: &Caller, endpoint: &str, key: &str, request: &Value) -> Keyed {
+    Keyed::new(by, endpoint, key, request).unwrap()
+}

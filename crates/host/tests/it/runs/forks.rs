@@ -1,0 +1,196 @@
+//! Forks: the same again, or another way from the same place.
+
+use flow::event::EventKind;
+use host::runs::ApiCode;
+use serde_json::{Value, json};
+
+use super::{Host, begin, body, caller, create, events, keyed, kinds, snapshot, status, to_the_end, until};
+
+/// What two logs have in common whenever they say the same.
+fn shape(events: &[Value]) -> Vec<(String, Value)> {
+    events.iter().map(|event| (event["type"].as_str().unwrap().to_owned(), event["nodeId"].clone())).collect()
+}
+
+async fn fork(host: &Host, run_id: &str, request: &Value) -> String {
+    let reply = host.runs.fork(&caller("acme"), run_id, request, None).await.unwrap();
+    assert_eq!(reply.status, 201);
+    body(&reply)["runId"].as_str().unwrap().to_owned()
+}
+
+/// A run of each kind that came to its end, with a person and a child where it needs them.
+async fn ended(host: &Host, workflow_id: &str) -> String {
+    let request = json!({"workflowId": workflow_id, "inputs": {"payload": {"a": 1}}, "tags": ["t"]});
+    let run_id = create(&host.runs, &caller("acme"), &request).await;
+    if workflow_id == "gated" {
+        host.runs
+            .resolve(&caller("acme"), &run_id, "gate", json!({"action": "accept", "feedback": "good"}), None)
+            .await
+            .unwrap();
+    }
+    to_the_end(&host.runs, &run_id).await;
+    run_id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_says_what_its_source_said_and_two_replays_say_the_same() {
+    let host = Host::start().await;
+    for workflow_id in ["echo", "chain", "gated", "short", "fails", "patient"] {
+        let source = ended(&host, workflow_id).await;
+        let before = events(&host.runs, "acme", &source);
+        for from in [0, 1, before.len() / 2, before.len() - 1] {
+            let request = json!({"mode": "replay", "fromSeq": from});
+            let (first, second) =
+                (fork(&host, &source, &request).await, fork(&host, &source, &request).await);
+            let (first_log, second_log) =
+                (to_the_end(&host.runs, &first).await, to_the_end(&host.runs, &second).await);
+            assert_eq!(shape(&first_log), shape(&before), "{workflow_id} from {from}");
+            assert_eq!(shape(&second_log), shape(&first_log));
+            for (copy, original) in first_log.iter().zip(&before).take(from) {
+                assert_eq!(copy["payload"], original["payload"], "{workflow_id} from {from}");
+            }
+            assert_eq!(status(&host.runs, &first), status(&host.runs, &source));
+        }
+        assert_eq!(events(&host.runs, "acme", &source), before, "the source is as it was");
+        assert_eq!(
+            flow::store::RunStore::children(&*host.store, &source).unwrap().len(),
+            usize::from(workflow_id == "patient"),
+            "a replay starts no child"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_goes_its_own_way_with_options_of_its_own() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    let source = ended(&host, "gated").await;
+    let log = events(&host.runs, "acme", &source);
+    let asked = kinds(&log).iter().position(|kind| *kind == "interrupt.resolved").unwrap();
+    let request = json!({
+        "mode": "branch",
+        "fromSeq": asked,
+        "runOptionsOverlay": {"tags": ["other"], "metadata": {"why": "what if"}, "configurable": {"recursionLimit": 50}},
+    });
+    let branch = fork(&host, &source, &request).await;
+    assert_eq!(status(&host.runs, &branch), "waiting-approval", "it asks its own person");
+    let shown = snapshot(&host.runs, &by, &branch);
+    assert_eq!(shown["tags"], json!(["other"]));
+    assert_eq!(shown["metadata"]["why"], "what if");
+    host.runs.resolve(&by, &branch, "gate", json!({"action": "reject"}), None).await.unwrap();
+    to_the_end(&host.runs, &branch).await;
+    assert_eq!(
+        (status(&host.runs, &branch), status(&host.runs, &source)),
+        ("failed".into(), "completed".into())
+    );
+    assert_eq!(events(&host.runs, "acme", &source), log);
+    let difference = host.runs.difference(&by, &source, &branch).unwrap();
+    assert_eq!(difference["divergedAtSeq"], asked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_from_every_place_of_a_log_comes_to_an_end() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    for workflow_id in ["chain", "short", "fails", "gated"] {
+        let source = ended(&host, workflow_id).await;
+        let log = events(&host.runs, "acme", &source);
+        for from in 0..log.len() {
+            let branch = fork(&host, &source, &json!({"mode": "branch", "fromSeq": from})).await;
+            if status(&host.runs, &branch) == "waiting-approval" {
+                let answer = json!({"action": "accept"});
+                host.runs.resolve(&by, &branch, "gate", answer, None).await.unwrap();
+            }
+            let events = to_the_end(&host.runs, &branch).await;
+            assert_eq!(status(&host.runs, &branch), status(&host.runs, &source), "{workflow_id} from {from}");
+            let sequences: Vec<_> = events.iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
+            assert_eq!(sequences, (0..events.len() as u64).collect::<Vec<_>>(), "dense");
+            assert!(events.iter().all(|event| event["runId"] == branch.as_str()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_of_a_fork_is_a_fork() {
+    let host = Host::start().await;
+    let source = ended(&host, "gated").await;
+    let first = fork(&host, &source, &json!({"mode": "replay", "fromSeq": 2})).await;
+    to_the_end(&host.runs, &first).await;
+    let second = fork(&host, &first, &json!({"mode": "replay"})).await;
+    let log = to_the_end(&host.runs, &second).await;
+    assert_eq!(shape(&log), shape(&events(&host.runs, "acme", &source)));
+    let branch = fork(&host, &second, &json!({"mode": "branch", "fromSeq": 1})).await;
+    until(&host.runs, &branch, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_waits_for_the_child_of_its_source_hears_of_its_end_and_does_it_no_harm() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    let source = begin(&host.runs, "parent").await;
+    until(&host.runs, &source, |event| event.kind == EventKind::NodeDispatched).await.unwrap();
+    let child = loop {
+        let children = flow::store::RunStore::children(&*host.store, &source).unwrap();
+        if let Some(child) = children.first() {
+            break child.clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    };
+    let from = flow::store::RunStore::run(&*host.store, None, &source).unwrap().unwrap().next_sequence;
+    let request = json!({"mode": "branch", "fromSeq": from});
+    let (waits, ends) = (fork(&host, &source, &request).await, fork(&host, &source, &request).await);
+    host.runs.cancel(&by, &ends, None, None).await.unwrap();
+    assert_eq!(status(&host.runs, &child), "waiting-approval", "the child is not the fork's to end");
+    host.runs.resolve(&by, &child, "gate", json!({"action": "accept"}), None).await.unwrap();
+    to_the_end(&host.runs, &source).await;
+    to_the_end(&host.runs, &waits).await;
+    assert_eq!(status(&host.runs, &waits), "completed");
+    assert_eq!(status(&host.runs, &ends), "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forks_that_are_refused() {
+    let host = Host::start().await;
+    let source = ended(&host, "chain").await;
+    let cases = [
+        (json!(null), 400),
+        (json!({}), 400),
+        (json!({"mode": "rewind"}), 400),
+        (json!({"mode": "branch"}), 400),
+        (json!({"mode": "branch", "fromSeq": -1}), 400),
+        (json!({"mode": "branch", "fromSeq": 1.5}), 400),
+        (json!({"mode": "branch", "fromSeq": "1"}), 400),
+        (json!({"mode": "replay", "runOptionsOverlay": {"tags": ["x"]}}), 400),
+        (json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"inputs": {}}}), 400),
+        (
+            json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"configurable": {"recursionLimit": 0}}}),
+            400,
+        ),
+        (json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"tags": [1]}}), 400),
+        (json!({"mode": "branch", "fromSeq": 1, "other": 1}), 400),
+        (json!({"mode": "branch", "fromSeq": 999_999}), 422),
+        (json!({"mode": "replay", "fromSeq": 999_999}), 422),
+        (json!({"mode": "replay", "fromSeq": u64::MAX}), 422),
+    ];
+    for (request, expected) in cases {
+        let refused = host.runs.fork(&caller("acme"), &source, &request, None).await.unwrap_err();
+        assert_eq!(refused.code.status(), expected, "{request}: {refused}");
+    }
+    let unknown =
+        host.runs.fork(&caller("acme"), "run_x", &json!({"mode": "replay"}), None).await.unwrap_err();
+    assert_eq!(unknown.code, ApiCode::RunNotFound);
+    let empty = json!({"mode": "replay", "runOptionsOverlay": {}});
+    assert_eq!(host.runs.fork(&caller("acme"), &source, &empty, None).await.unwrap().status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_with_a_key_is_made_once() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    let source = ended(&host, "chain").await;
+    let request = json!({"mode": "replay"});
+    let key = keyed(&by, "POST fork", "k", &request);
+    let first = host.runs.fork(&by, &source, &request, Some(&key)).await.unwrap();
+    let second = host.runs.fork(&by, &source, &request, Some(&key)).await.unwrap();
+    assert!(!first.replayed && second.replayed);
+    assert_eq!(first.body, second.body);
+}

@@ -1,0 +1,177 @@
+//! Many at once: one wins, and all agree on who.
+
+use host::runs::create::Creation;
+use host::runs::{ApiCode, Refusal, Reply};
+use serde_json::json;
+
+use super::{Host, begin, body, caller, create, events, keyed, kinds, status, to_the_end, until};
+
+/// Calls something ten times at once.
+async fn ten<F: Future<Output = Result<Reply, Refusal>> + Send + 'static>(
+    call: impl Fn(usize) -> F,
+) -> Vec<Result<Reply, Refusal>> {
+    let tasks: Vec<_> = (0..10).map(|number| tokio::spawn(call(number))).collect();
+    let mut results = Vec::new();
+    for task in tasks {
+        results.push(task.await.unwrap());
+    }
+    results
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_ten_who_answer_one_approval_one_is_heard() {
+    let host = Host::start().await;
+    for _ in 0..5 {
+        let run_id = begin(&host.runs, "gated").await;
+        let results =
+            ten(|_| {
+                let (runs, run_id) = (host.runs.clone(), run_id.clone());
+                async move {
+                    runs.resolve(&caller("acme"), &run_id, "gate", json!({"action": "accept"}), None).await
+                }
+            })
+            .await;
+        let heard = results.iter().filter(|result| result.is_ok()).count();
+        let late = results.iter().filter(
+            |result| matches!(result, Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved),
+        );
+        assert_eq!((heard, late.count()), (1, 9), "{results:?}");
+        let events = to_the_end(&host.runs, &run_id).await;
+        assert_eq!(kinds(&events).iter().filter(|kind| **kind == "interrupt.resolved").count(), 1);
+        assert_eq!(status(&host.runs, &run_id), "completed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_and_an_answer_agree_on_how_the_run_ends() {
+    let host = Host::start().await;
+    for _ in 0..20 {
+        let run_id = begin(&host.runs, "gated").await;
+        let (runs, id) = (host.runs.clone(), run_id.clone());
+        let cancel = tokio::spawn(async move { runs.cancel(&caller("acme"), &id, None, None).await });
+        let (runs, id) = (host.runs.clone(), run_id.clone());
+        let answer = tokio::spawn(async move {
+            runs.resolve(&caller("acme"), &id, "gate", json!({"action": "accept"}), None).await
+        });
+        let (cancel, answer) = (cancel.await.unwrap().unwrap(), answer.await.unwrap());
+        let events = to_the_end(&host.runs, &run_id).await;
+        let ended = events.last().unwrap()["type"].as_str().unwrap().to_owned();
+        let ends = kinds(&events)
+            .iter()
+            .filter(|kind| ["run.completed", "run.failed", "run.cancelled"].contains(kind))
+            .count();
+        assert_eq!(ends, 1, "one end, and it is the last event");
+        match answer {
+            Ok(_) => assert_eq!(ended, "run.completed"),
+            Err(refusal) => {
+                assert!([409, 410].contains(&refusal.code.status()), "{refusal}");
+                assert_eq!(ended, "run.cancelled");
+                assert_eq!(body(&cancel)["status"], "cancelled");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_creations_with_one_key_are_one_run_and_with_ten_keys_ten() {
+    let host = Host::start().await;
+    let request = json!({"workflowId": "slow"});
+    let create = |key: String| {
+        let (runs, request) = (host.runs.clone(), request.clone());
+        async move {
+            let by = caller("acme");
+            let keyed = keyed(&by, "POST /v1/runs", &key, &request);
+            runs.create(&by, &request, Creation::default(), Some(&keyed)).await
+        }
+    };
+    let ids = |results: Vec<Result<Reply, Refusal>>| {
+        let mut ids: Vec<_> =
+            results.into_iter().map(|result| body(&result.unwrap())["runId"].to_string()).collect();
+        ids.sort();
+        ids.dedup();
+        ids.len()
+    };
+    assert_eq!(ids(ten(|_| create("one".into())).await), 1);
+    assert_eq!(ids(ten(|number| create(format!("key-{number}"))).await), 10);
+    assert_eq!(host.runs.list(&caller("acme"), &flow::store::RunFilter::default(), 200).unwrap().0.len(), 11);
+    let by = caller("acme");
+    let other = json!({"workflowId": "chain"});
+    let mismatch = keyed(&by, "POST /v1/runs", "one", &other);
+    let refused = host.runs.create(&by, &other, Creation::default(), Some(&mismatch)).await.unwrap_err();
+    assert_eq!(refused.code, ApiCode::IdempotencyKeyMismatch);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_ten_who_want_one_scope_one_gets_it() {
+    let host = Host::start().await;
+    let creation = Creation { exclusive: true, ..Creation::default() };
+    let results = ten(|_| {
+        let runs = host.runs.clone();
+        async move {
+            runs.create(&caller("acme"), &json!({"workflowId": "slow", "scopeId": "s"}), creation, None).await
+        }
+    })
+    .await;
+    let active = results
+        .iter()
+        .filter(|result| matches!(result, Err(refusal) if refusal.code == ApiCode::RunAlreadyActive));
+    assert_eq!(active.count(), 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_of_a_run_that_goes_on_is_the_beginning_of_it() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    for _ in 0..10 {
+        let run_id = begin(&host.runs, "gated").await;
+        let (runs, id) = (host.runs.clone(), run_id.clone());
+        let forks = ten(move |_| {
+            let (runs, id) = (runs.clone(), id.clone());
+            async move { runs.fork(&caller("acme"), &id, &json!({"mode": "branch", "fromSeq": 3}), None).await }
+        });
+        let answer = host.runs.resolve(&by, &run_id, "gate", json!({"action": "accept"}), None);
+        let (forks, answer) = tokio::join!(forks, answer);
+        answer.unwrap();
+        let source = to_the_end(&host.runs, &run_id).await;
+        for fork in forks {
+            let fork = body(&fork.unwrap())["runId"].as_str().unwrap().to_owned();
+            until(&host.runs, &fork, |event| event.sequence >= 3).await;
+            let copied = events(&host.runs, "acme", &fork);
+            for (copy, original) in copied.iter().zip(&source).take(3) {
+                assert_eq!(copy["payload"], original["payload"]);
+                assert_eq!((&copy["type"], &copy["sequence"]), (&original["type"], &original["sequence"]));
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_who_goes_away_takes_no_effect_with_them() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    for polls in 1..6 {
+        // The creation of a run with a child is dropped after so many polls, as a server drops the request of a client that
+        // hung up. Whatever is there afterwards goes on by itself.
+        let request = json!({"workflowId": "patient"});
+        let mut creation = Box::pin(host.runs.create(&by, &request, Creation::default(), None));
+        for _ in 0..polls {
+            let waker = std::task::Context::from_waker(std::task::Waker::noop());
+            let mut waker = waker;
+            if creation.as_mut().poll(&mut waker).is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(creation);
+    }
+    // The writer takes commits in order: when this one is durable, so are those before it.
+    let last = create(&host.runs, &by, &json!({"workflowId": "patient"})).await;
+    to_the_end(&host.runs, &last).await;
+    let listed = host.runs.list(&by, &flow::store::RunFilter::default(), 200).unwrap().0;
+    for snapshot in listed {
+        let snapshot: serde_json::Value = serde_json::from_slice(&snapshot).unwrap();
+        let run_id = snapshot["runId"].as_str().unwrap();
+        to_the_end(&host.runs, run_id).await;
+        assert_eq!(status(&host.runs, run_id), "completed");
+    }
+}

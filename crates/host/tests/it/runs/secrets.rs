@@ -1,0 +1,70 @@
+//! Secrets by reference: used, and seen nowhere.
+
+use std::sync::Arc;
+
+use canon::digest::Digest;
+use host::runs::secrets::{ConfiguredSecrets, SecretReference};
+use serde_json::json;
+
+use super::{Host, Setup, begin, body, caller, create, snapshot, to_the_end};
+
+const VALUE: &str = "a-value-that-looks-like-nothing";
+
+async fn host() -> Host {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("canary");
+    std::fs::write(&path, VALUE).unwrap();
+    let reference = SecretReference::parse(&format!("file:{}", path.display())).unwrap();
+    let secrets = ConfiguredSecrets::new([("acme".into(), "canary".into(), reference)]);
+    let host = Host::with(Setup { secrets: Arc::new(secrets), ..Setup::default() }).await;
+    // Read when the host was made, and again when a node asks.
+    std::mem::forget(folder);
+    host
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_learns_the_digest_and_the_length_and_nobody_learns_more() {
+    let host = host().await;
+    let run_id = begin(&host.runs, "conformance-secret").await;
+    let events = to_the_end(&host.runs, &run_id).await;
+    let shown = snapshot(&host.runs, &caller("acme"), &run_id);
+    assert_eq!(shown["status"], "completed", "{shown}");
+    let fingerprint = &shown["variables"]["resolve"];
+    assert_eq!(fingerprint["secretSha256"], Digest::of_bytes(VALUE.as_bytes()).to_hex());
+    assert_eq!(fingerprint["secretLength"], VALUE.len());
+    assert!(!json!(events).to_string().contains(VALUE) && !shown.to_string().contains(VALUE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_without_the_secret_gets_an_error_and_no_value() {
+    let host = host().await;
+    let by = caller("other");
+    for workflow in super::workflows() {
+        host.runs.register(&by, &workflow).await.unwrap();
+    }
+    let run_id = create(&host.runs, &by, &json!({"workflowId": "conformance-secret"})).await;
+    let mut following = host.runs.follow("other", &run_id, 0).unwrap();
+    while following.stored().unwrap().is_some() {}
+    while following.next().await.unwrap().is_some() {}
+    let shown = snapshot(&host.runs, &by, &run_id);
+    assert_eq!(shown["error"]["code"], "credential_required", "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_comes_in_another_way_is_replaced_wherever_it_would_be_kept() {
+    let host = host().await;
+    let by = caller("acme");
+    let request = json!({"workflowId": "echo", "inputs": {"payload": {"pasted": format!("x {VALUE} y")}}});
+    let run_id = create(&host.runs, &by, &request).await;
+    let events = to_the_end(&host.runs, &run_id).await;
+    let note = json!({"signal": {"kind": "label", "label": VALUE}});
+    let note = host.runs.annotate(&by, &run_id, &note, None).await.unwrap();
+    let bundle = host.runs.debug_bundle(&by, &run_id, None).unwrap();
+    let shown = snapshot(&host.runs, &by, &run_id);
+    assert_eq!(shown["variables"]["payload"]["pasted"], "x [REDACTED:canary] y");
+    assert_eq!(bundle["redactionApplied"], true);
+    assert_eq!(body(&note)["signal"]["label"], "[REDACTED:canary]");
+    for document in [json!(events), bundle, shown, body(&note)] {
+        assert!(!document.to_string().contains(VALUE), "{document}");
+    }
+}

@@ -1,0 +1,208 @@
+//! Two tenants on one host: neither can see, count or infer the other, and keys.
+
+use std::sync::Arc;
+
+use flow::engine::DrainPolicy;
+use flow::store::{RunFilter, RunStore};
+use host::runs::create::Creation;
+use host::runs::keys::{self, ApiKey};
+use host::runs::{ApiCode, Refusal, Scope};
+use host::system::{ManualClock, SystemEntropy};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Host, Setup, body, caller, create};
+
+/// Everything that a caller can ask about a run, by name, with what it came to.
+async fn ask_everything(
+    host: &Host,
+    tenant: &str,
+    run_id: &str,
+    webhook_id: &str,
+) -> Vec<(&'static str, Result<Value, Refusal>)> {
+    let (runs, by) = (&host.runs, caller(tenant));
+    let reply = |reply: Result<host::runs::Reply, Refusal>| reply.map(|reply| body(&reply));
+    let accept = json!({"action": "accept"});
+    let flag = json!({"signal": {"kind": "flag"}});
+    vec![
+        ("read", runs.read(&by, run_id).map(|(snapshot, _)| serde_json::from_slice(&snapshot).unwrap())),
+        ("follow", runs.follow(tenant, run_id, 0).map(|_| Value::Null)),
+        ("artifact", runs.artifact(&by, run_id, "a").map(|_| Value::Null)),
+        ("ancestry", runs.ancestry(&by, run_id)),
+        ("difference", runs.difference(&by, run_id, run_id)),
+        ("bundle", runs.debug_bundle(&by, run_id, None)),
+        ("annotations", runs.annotations(&by, run_id)),
+        ("annotate", reply(runs.annotate(&by, run_id, &flag, None).await)),
+        ("fork", reply(runs.fork(&by, run_id, &json!({"mode": "replay"}), None).await)),
+        ("pause", reply(runs.pause(&by, run_id, None, DrainPolicy::Immediate, None).await)),
+        ("resume", reply(runs.resume(&by, run_id, None, None).await)),
+        ("resolve", reply(runs.resolve(&by, run_id, "gate", accept, None).await)),
+        ("cancel", reply(runs.cancel(&by, run_id, None, None).await)),
+        ("delete webhook", runs.delete_webhook(&by, webhook_id, None).await.map(|()| Value::Null)),
+        ("workflow", runs.workflow(&by, "theirs").map(|_| Value::Null)),
+        (
+            "create",
+            reply(runs.create(&by, &json!({"workflowId": "theirs"}), Creation::default(), None).await),
+        ),
+    ]
+}
+
+/// What lists and counts show.
+fn everything_listed(host: &Host, tenant: &str) -> Value {
+    let (runs, by) = (&host.runs, caller(tenant));
+    let (listed, next) = runs.list(&by, &RunFilter::default(), 200).unwrap();
+    let listed: Vec<Value> =
+        listed.iter().map(|snapshot| serde_json::from_slice(snapshot).unwrap()).collect();
+    let workflows: Vec<_> = runs.workflows(&by).unwrap().into_iter().map(|(id, _)| id).collect();
+    json!({
+        "runs": listed,
+        "more": next.is_some(),
+        "workflows": workflows,
+        "webhooks": runs.webhooks(&by).unwrap(),
+        "audit": runs.audit_verify(&by, None, None).unwrap(),
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Create(&'static str),
+    Cancel,
+    Subscribe,
+    BulkCancel,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        prop::sample::select(vec!["gated", "chain", "slow", "parent"]).prop_map(Act::Create),
+        Just(Act::Cancel),
+        Just(Act::Subscribe),
+        Just(Act::BulkCancel),
+    ];
+    prop::collection::vec(act, 1..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_one_tenant_does_the_other_sees_what_it_saw_before(acts in acts()) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let host = Host::start().await;
+            let acme = caller("acme");
+            for workflow in super::workflows() {
+                host.runs.register(&caller("other"), &workflow).await.unwrap();
+            }
+            create(&host.runs, &caller("other"), &json!({"workflowId": "gated", "scopeId": "s"})).await;
+            let before = everything_listed(&host, "other");
+            let mut mine = Vec::new();
+            let mut hook = String::from("whk_none");
+            let mut renamed = super::workflows()[0].clone();
+            renamed["id"] = "theirs".into();
+            host.runs.register(&acme, &renamed).await.unwrap();
+            mine.push(create(&host.runs, &acme, &json!({"workflowId": "gated", "scopeId": "s"})).await);
+            for act in acts {
+                match act {
+                    Act::Create(workflow_id) => {
+                        let request = json!({"workflowId": workflow_id, "scopeId": "s", "tags": ["t"]});
+                        mine.push(create(&host.runs, &acme, &request).await);
+                    }
+                    Act::Cancel => {
+                        host.runs.cancel(&acme, mine.last().unwrap(), None, None).await.unwrap();
+                    }
+                    Act::BulkCancel => {
+                        host.runs.bulk_cancel(&acme, &json!({"runIds": mine}), None).await.unwrap();
+                    }
+                    Act::Subscribe => {
+                        let request = json!({"url": "https://example.com/", "events": ["run.completed"]});
+                        let reply = host.runs.register_webhook(&acme, &request, None).await.unwrap();
+                        hook = body(&reply)["webhookId"].as_str().unwrap().to_owned();
+                    }
+                }
+            }
+            assert_eq!(everything_listed(&host, "other"), before);
+            for run_id in &mine {
+                let shown = host.store.run(None, run_id).unwrap().unwrap();
+                // What is not there and what is another's are told apart by nothing.
+                let (theirs, nobodys) =
+                    (ask_everything(&host, "other", run_id, &hook).await, ask_everything(&host, "other", "run_x", "whk_x").await);
+                for ((name, theirs), (_, nobodys)) in theirs.into_iter().zip(nobodys) {
+                    let (theirs, nobodys) = (theirs.unwrap_err(), nobodys.unwrap_err());
+                    assert_eq!(theirs, nobodys, "{name}");
+                    assert_eq!(theirs.code.status(), 404, "{name}");
+                }
+                let bulk = host.runs.bulk_cancel(&caller("other"), &json!({"runIds": [run_id]}), None).await.unwrap();
+                assert_eq!(body(&bulk)["results"][0]["error"]["code"], "not_found");
+                assert_eq!(host.store.run(None, run_id).unwrap().unwrap(), shown, "and nothing was changed");
+            }
+            // The same scope is another scope for another tenant.
+            let creation = Creation { exclusive: true, ..Creation::default() };
+            let refused = host.runs.create(&caller("other"), &json!({"workflowId": "slow", "scopeId": "s"}), creation, None).await;
+            let active = refused.unwrap_err().details["activeRunId"].clone();
+            assert!(!mine.iter().any(|run_id| active == run_id.as_str()));
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_key_of_two_tenants_is_two_keys() {
+    let host = Host::start().await;
+    for workflow in super::workflows() {
+        host.runs.register(&caller("other"), &workflow).await.unwrap();
+    }
+    let request = json!({"workflowId": "chain"});
+    let mut ids = Vec::new();
+    for tenant in ["acme", "other"] {
+        let by = caller(tenant);
+        let key = super::keyed(&by, "POST /v1/runs", "same", &request);
+        let reply = host.runs.create(&by, &request, Creation::default(), Some(&key)).await.unwrap();
+        assert!(!reply.replayed);
+        ids.push(body(&reply)["runId"].clone());
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotated_key_is_good_for_a_while_and_its_successor_at_once() {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let host = Host::with(Setup { clock: Arc::clone(&clock) as _, ..Setup::default() }).await;
+    let old = keys::new_key(true, &SystemEntropy).unwrap();
+    let known = ApiKey {
+        id: "key_old".into(),
+        tenant: "acme".into(),
+        scopes: vec![Scope::RunsRead],
+        test: true,
+        created_at: 1_000_000,
+        expires_at: Some(1_500_000),
+        revoked_at: None,
+    };
+    host.runs.put_key(keys::hash(&old), &known).await.unwrap();
+    let by = caller("acme");
+    let elsewhere = host.runs.rotate_key(&caller("other"), keys::hash(&old), 10).await.unwrap_err();
+    let unknown = host.runs.rotate_key(&by, keys::hash("x"), 10).await.unwrap_err();
+    assert_eq!(elsewhere, unknown, "keys of others are not there");
+    clock.advance(100);
+    let (new, key) = host.runs.rotate_key(&by, keys::hash(&old), 1000).await.unwrap();
+    assert_eq!(
+        (key.scopes.clone(), key.test, key.expires_at),
+        (vec![Scope::RunsRead], true, Some(1_500_100))
+    );
+    assert!(new.starts_with(keys::TEST_PREFIX) && new != old);
+    for good in [&old, &new] {
+        assert_eq!(host.runs.authenticate(good).unwrap().tenant, "acme");
+    }
+    // Rotated again in haste: the first promise stands, and is not extended.
+    host.runs.rotate_key(&by, keys::hash(&old), 5000).await.unwrap();
+    clock.advance(999);
+    assert!(host.runs.authenticate(&old).is_ok());
+    clock.advance(1);
+    assert_eq!(host.runs.authenticate(&old).unwrap_err().code, ApiCode::KeyRevoked);
+    assert!(host.runs.authenticate(&new).is_ok());
+    assert_eq!(host.runs.rotate_key(&by, keys::hash(&old), 10).await.unwrap_err().code, ApiCode::Conflict);
+    clock.advance(500_000);
+    assert_eq!(host.runs.authenticate(&new).unwrap_err().code, ApiCode::KeyExpired);
+    let kept = host.store.api_keys().unwrap();
+    assert!(
+        kept.iter().all(|(_, document)| !String::from_utf8_lossy(document).contains(&new)),
+        "only the hash is kept"
+    );
+}

@@ -1,0 +1,362 @@
+//! Subscriptions and deliveries, with a real receiver on this machine.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use canon::digest::Digest;
+use flow::event::Millis;
+use flow::store::RunStore;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use host::runs::outbound::{CallError, Found, Names, Outbound, SystemNames};
+use host::system::ManualClock;
+use serde_json::{Value, json};
+use sha2::Sha256;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::{Host, Setup, begin, body, caller, create, events, snapshot, to_the_end};
+
+/// A request as it arrived.
+struct Received {
+    path: String,
+    headers: HashMap<String, String>,
+    body: Vec<u8>,
+}
+
+/// Answers each request with the next of the statuses, and the last of them for ever.
+async fn receiver(statuses: &'static [u16]) -> (SocketAddr, mpsc::UnboundedReceiver<Received>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, received) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut statuses = statuses.iter().copied().peekable();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let status =
+                if statuses.len() > 1 { statuses.next().unwrap() } else { *statuses.peek().unwrap() };
+            let mut bytes = Vec::new();
+            let request = loop {
+                let mut chunk = [0; 4096];
+                let count = stream.read(&mut chunk).await.unwrap();
+                bytes.extend_from_slice(&chunk[..count]);
+                if let Some(request) = parse(&bytes) {
+                    break request;
+                }
+            };
+            let answer =
+                format!("HTTP/1.1 {status} X\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            if sender.send(request).is_err() {
+                return;
+            }
+        }
+    });
+    (address, received)
+}
+
+fn parse(bytes: &[u8]) -> Option<Received> {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, _) = text.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let path = lines.next()?.split(' ').nth(1)?.to_owned();
+    let headers: HashMap<_, _> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let length: usize = headers.get("content-length")?.parse().ok()?;
+    let body = bytes.get(head.len() + 4..head.len() + 4 + length)?.to_vec();
+    Some(Received { path, headers, body })
+}
+
+async fn host_that_delivers() -> Host {
+    let outbound = Outbound::new(Arc::new(SystemNames), true);
+    let host = Host::with(Setup { outbound, ..Setup::default() }).await;
+    deliver(&host);
+    host
+}
+
+fn deliver(host: &Host) {
+    let runs = host.runs.clone();
+    tokio::spawn(async move { runs.keep_delivering().await });
+}
+
+async fn subscribe(host: &Host, request: &Value) -> Value {
+    let reply = host.runs.register_webhook(&caller("acme"), request, None).await.unwrap();
+    assert_eq!(reply.status, 201);
+    body(&reply)
+}
+
+fn signature(secret: &str, received: &Received) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(format!("{}.", received.headers["x-openwop-timestamp"]).as_bytes());
+    mac.update(&received.body);
+    mac.finalize().into_bytes().iter().fold("sha256=".into(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_subscribed_to_arrives_signed_and_as_it_is_kept() {
+    let host = host_that_delivers().await;
+    let (address, mut received) = receiver(&[200]).await;
+    let events_wanted = json!(["run.started", "run.completed"]);
+    let subscription =
+        subscribe(&host, &json!({"url": format!("http://{address}/hook?x=1"), "events": events_wanted}))
+            .await;
+    let secret = subscription["secret"].as_str().unwrap();
+    assert_eq!(secret.len(), 64);
+    let fingerprint = Digest::of_bytes(secret.as_bytes()).to_hex();
+    assert_eq!(subscription["secretFingerprint"], fingerprint[..8]);
+    assert_eq!(subscription["subscriptionId"], subscription["webhookId"]);
+    let run_id = begin(&host.runs, "chain").await;
+    let log = to_the_end(&host.runs, &run_id).await;
+    for expected in [&log[0], log.last().unwrap()] {
+        let got = received.recv().await.unwrap();
+        assert_eq!(got.path, "/hook?x=1");
+        let told: Value = serde_json::from_slice(&got.body).unwrap();
+        assert_eq!(told, json!({"runId": run_id, "workspaceId": "acme", "event": expected}));
+        assert_eq!(got.headers["x-openwop-signature"], signature(secret, &got));
+        assert_eq!(got.headers["x-openwop-signature-algorithm"], "v1");
+        assert_eq!(got.headers["x-openwop-event-type"], expected["type"].as_str().unwrap());
+        assert_eq!(got.headers["x-openwop-webhook-id"], subscription["webhookId"].as_str().unwrap());
+        assert_eq!(got.headers["content-type"], "application/json");
+        assert!(got.headers["user-agent"].starts_with("openwop-webhook-dispatcher/"));
+    }
+    assert!(!host.runs.webhooks(&caller("acme")).unwrap().to_string().contains(secret), "shown once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_fails_is_made_again_and_a_redirect_is_a_failure() {
+    let host = host_that_delivers().await;
+    let (address, mut received) = receiver(&[500, 302, 200]).await;
+    let subscription =
+        subscribe(&host, &json!({"url": format!("http://{address}/"), "events": ["run.completed"]})).await;
+    begin(&host.runs, "chain").await;
+    // The first pause is a second; the second five, which is why this test waits for one repetition only.
+    let (first, second) = (received.recv().await.unwrap(), received.recv().await.unwrap());
+    assert_eq!(first.body, second.body);
+    assert_eq!(first.headers["x-openwop-delivery-id"], second.headers["x-openwop-delivery-id"]);
+    let secret = subscription["secret"].as_str().unwrap();
+    assert_eq!(second.headers["x-openwop-signature"], signature(secret, &second));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscriber_that_never_answers_well_is_left_alone_and_what_it_missed_is_kept() {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let outbound = Outbound::new(Arc::new(SystemNames), true);
+    let host = Host::with(Setup { clock: Arc::clone(&clock) as _, outbound, ..Setup::default() }).await;
+    let (address, mut received) = receiver(&[500]).await;
+    let subscription =
+        subscribe(&host, &json!({"url": format!("http://{address}/"), "events": ["run.completed"]})).await;
+    let webhook_id = subscription["webhookId"].as_str().unwrap();
+    begin(&host.runs, "chain").await;
+    deliver(&host);
+    let mut calls = 0;
+    // An hour at a time is longer than every pause.
+    while host.store.buried_deliveries(webhook_id, 10).unwrap().is_empty() {
+        while received.try_recv().is_ok() {
+            calls += 1;
+        }
+        if host.store.next_delivery().unwrap().is_some_and(|due| due > Millis(host_now(&clock))) {
+            clock.advance(3_600_001);
+            // Whatever is queued makes the deliverer look again.
+            begin(&host.runs, "chain").await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    let (buried, reason) = host.store.buried_deliveries(webhook_id, 10).unwrap().remove(0);
+    assert_eq!(buried.attempts, 7, "the eighth was the last");
+    assert!(reason.contains("500") || reason.contains("too often"), "{reason}");
+    assert!(calls >= 4, "{calls}");
+}
+
+fn host_now(clock: &ManualClock) -> u64 {
+    host::system::Clock::now_ms(clock)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_runs_of_the_tenant_with_a_common_tag_are_told_and_no_replay() {
+    let host = host_that_delivers().await;
+    let (address, mut received) = receiver(&[200]).await;
+    subscribe(
+        &host,
+        &json!({"url": format!("http://{address}/"), "events": ["run.completed"], "tags": ["a", "b"]}),
+    )
+    .await;
+    for workflow in super::workflows() {
+        host.runs.register(&caller("other"), &workflow).await.unwrap();
+    }
+    let tagged = |tags: Value| json!({"workflowId": "chain", "tags": tags});
+    create(&host.runs, &caller("other"), &tagged(json!(["a"]))).await;
+    create(&host.runs, &caller("acme"), &tagged(json!(["c"]))).await;
+    create(&host.runs, &caller("acme"), &tagged(json!([]))).await;
+    let told = create(&host.runs, &caller("acme"), &tagged(json!(["c", "b"]))).await;
+    to_the_end(&host.runs, &told).await;
+    host.runs.fork(&caller("acme"), &told, &json!({"mode": "replay"}), None).await.unwrap();
+    let branch =
+        host.runs.fork(&caller("acme"), &told, &json!({"mode": "branch", "fromSeq": 1}), None).await.unwrap();
+    let branch = body(&branch)["runId"].clone();
+    for expected in [json!(told), branch] {
+        let got: Value = serde_json::from_slice(&received.recv().await.unwrap().body).unwrap();
+        assert_eq!(got["runId"], expected);
+    }
+    // What was delivered leaves the queue; then there is nothing else in it.
+    while host.store.next_delivery().unwrap().is_some() {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    assert!(received.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_that_ended_is_told_nothing_more() {
+    let host =
+        Host::with(Setup { outbound: Outbound::new(Arc::new(SystemNames), true), ..Setup::default() }).await;
+    let subscription =
+        subscribe(&host, &json!({"url": "http://127.0.0.1:9/", "events": ["run.completed"]})).await;
+    let webhook_id = subscription["webhookId"].as_str().unwrap();
+    begin(&host.runs, "chain").await;
+    assert_eq!(
+        host.store.due_deliveries(Millis(u64::MAX >> 1), 9).unwrap().len(),
+        1,
+        "queued with the events"
+    );
+    let by = caller("acme");
+    assert_eq!(
+        host.runs.delete_webhook(&by, webhook_id, Some("other")).await.unwrap_err().code.status(),
+        403
+    );
+    assert_eq!(
+        host.runs.delete_webhook(&caller("other"), webhook_id, None).await.unwrap_err().code.status(),
+        404
+    );
+    host.runs.delete_webhook(&by, webhook_id, Some("acme")).await.unwrap();
+    assert_eq!(
+        host.runs.delete_webhook(&by, webhook_id, None).await.unwrap_err().code.as_str(),
+        "subscription_not_found"
+    );
+    begin(&host.runs, "chain").await;
+    assert_eq!(host.store.next_delivery().unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_needs_a_person_calls_its_own_address_with_a_token_that_works() {
+    let host = host_that_delivers().await;
+    let (address, mut received) = receiver(&[200]).await;
+    let request = json!({"workflowId": "gated", "callbackUrl": format!("http://{address}/ask")});
+    let run_id = create(&host.runs, &caller("acme"), &request).await;
+    let got: Value = serde_json::from_slice(&received.recv().await.unwrap().body).unwrap();
+    assert_eq!(
+        (&got["runId"], &got["nodeId"], &got["status"]),
+        (&json!(run_id), &json!("gate"), &json!("waiting-approval"))
+    );
+    let token = got["interrupt"]["interruptToken"].as_str().unwrap();
+    host.runs.resolve_token(token, json!({"action": "accept"}), None).await.unwrap();
+    to_the_end(&host.runs, &run_id).await;
+    let kept = json!([events(&host.runs, "acme", &run_id), snapshot(&host.runs, &caller("acme"), &run_id)]);
+    assert!(!kept.to_string().contains(token), "the token is kept nowhere");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_that_are_refused() {
+    let host = Host::start().await;
+    let good = json!({"url": "https://example.com/hook", "events": ["run.completed"]});
+    let with = |name: &str, value: Value| {
+        let mut request = good.clone();
+        request[name] = value;
+        request
+    };
+    let cases = [
+        (json!(null), 400, "validation_error"),
+        (json!({}), 400, "validation_error"),
+        (with("events", json!([])), 400, "validation_error"),
+        (with("events", json!("run.completed")), 400, "validation_error"),
+        (with("events", json!([1])), 400, "validation_error"),
+        (with("tags", json!("a")), 400, "validation_error"),
+        (with("secret", json!("short")), 400, "validation_error"),
+        (with("tenantId", json!("other")), 403, "forbidden"),
+        (with("url", json!("http://example.com/")), 400, "webhook_url_rejected"),
+        (with("url", json!("http://127.0.0.1/")), 400, "webhook_url_rejected"),
+        (with("url", json!("https://localhost/")), 400, "webhook_url_rejected"),
+        (with("url", json!("https://169.254.169.254/latest/meta-data")), 400, "webhook_url_rejected"),
+        (with("url", json!("https://[::1]/")), 400, "webhook_url_rejected"),
+        (with("url", json!("not a url")), 400, "webhook_url_rejected"),
+    ];
+    for (request, expected, code) in cases {
+        let refused = host.runs.register_webhook(&caller("acme"), &request, None).await.unwrap_err();
+        assert_eq!((refused.code.status(), refused.code.as_str()), (expected, code), "{request}");
+    }
+    let refused = host
+        .runs
+        .create(
+            &caller("acme"),
+            &json!({"workflowId": "gated", "callbackUrl": "http://10.0.0.1/"}),
+            Default::default(),
+            None,
+        )
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code.as_str(), "webhook_url_rejected");
+    subscribe(&host, &good).await;
+}
+
+/// A name server that a stranger controls.
+struct Lying(Vec<SocketAddr>);
+
+impl Names for Lying {
+    fn look_up<'a>(&'a self, _: &'a str, _: u16) -> Found<'a> {
+        Box::pin(async move { Ok(self.0.clone()) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_leads_inside_is_not_called_whatever_it_is_called() {
+    let (address, mut received) = receiver(&[200]).await;
+    let inside = SocketAddr::new(address.ip(), 443);
+    let cases: [(&str, Vec<SocketAddr>); 4] = [
+        ("only inside", vec![inside]),
+        ("inside as well", vec!["93.184.216.34:443".parse().unwrap(), inside]),
+        ("metadata", vec!["169.254.169.254:443".parse().unwrap()]),
+        ("mapped", vec!["[::ffff:127.0.0.1]:443".parse().unwrap()]),
+    ];
+    for (name, found) in cases {
+        let outbound = Outbound::new(Arc::new(Lying(found)), false);
+        let target = outbound.check("https://example.com/").unwrap();
+        let refused = outbound.post(&target, &[], Vec::new()).await.unwrap_err();
+        assert!(matches!(refused, CallError::Forbidden), "{name}: {refused}");
+    }
+    let outbound = Outbound::new(Arc::new(Lying(Vec::new())), false);
+    let target = outbound.check("https://example.com/").unwrap();
+    assert!(matches!(outbound.post(&target, &[], Vec::new()).await, Err(CallError::Name)));
+    assert!(received.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_goes_to_the_address_that_was_checked() {
+    let (address, mut received) = receiver(&[200]).await;
+    // The name is resolved by us and by nobody else: it leads nowhere in the real world.
+    let outbound = Outbound::new(Arc::new(Lying(vec![address])), true);
+    let target = outbound.check(&format!("http://localhost:{}/x", address.port())).unwrap();
+    outbound.post(&target, &[("x-a", "b".into())], b"{}".to_vec()).await.unwrap();
+    let got = received.recv().await.unwrap();
+    assert_eq!((&*got.path, &*got.headers["host"]), ("/x", &*format!("localhost:{}", address.port())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_cannot_prove_who_they_are_is_told_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let told = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let mut bytes = Vec::new();
+        // The other side may close before it has read everything.
+        let _ = stream.read_to_end(&mut bytes).await;
+        bytes
+    });
+    let outbound = Outbound::new(Arc::new(SystemNames), true);
+    let target = outbound.check(&format!("https://{address}/")).unwrap();
+    let refused = outbound.post(&target, &[], b"the body".to_vec()).await.unwrap_err();
+    assert!(matches!(refused, CallError::Tls), "{refused}");
+    let told = told.await.unwrap();
+    assert!(!told.windows(8).any(|window| window == b"the body"));
+}
