@@ -1,4 +1,4 @@
-//! The surfaces that other programs talk to: so far MCP, over standard input and output.
+//! The surfaces that other programs talk to: MCP over standard input and output, and runs over HTTP.
 //!
 //! A surface translates and nothing else. It reads the arguments of a call, hands typed requests
 //! to a [`GuideService`], and writes what comes back twice: as prose for a model, and as the same
@@ -10,6 +10,7 @@
 //! * [`call`] turns raw arguments into a typed call, or into an error that can be acted upon.
 //! * [`prose`] writes replies for a model.
 //! * [`mcp`] is the handler of one connection, whatever carries it.
+//! * [`http`] is the host of runs, as the protocol of workflow hosts has it.
 //!
 //! # Invariants
 //! * A caller's mistake is an answer with data, never an error of the protocol.
@@ -21,6 +22,7 @@
 
 pub mod call;
 pub mod documents;
+pub mod http;
 pub mod listing;
 pub mod mcp;
 mod open_runs;

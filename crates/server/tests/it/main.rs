@@ -6,6 +6,7 @@ mod definitions;
 mod documents;
 mod errors;
 mod fake;
+mod http;
 mod mistakes;
 mod prose;
 mod protocol;

@@ -1,0 +1,115 @@
+//! Bodies: bounded in size and in time, and read strictly.
+
+use axum::body::Body as Stream;
+use bytes::{Bytes, BytesMut};
+use canon::json::{self, Limits, ReadErrorCode};
+use host::runs::{ApiCode, Refusal};
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http_body_util::BodyExt as _;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::route::Body;
+use super::state::Settings;
+
+/// Above this a body is read on another thread: it would hold up the requests that share this one.
+const WORTH_A_THREAD: usize = 256 << 10;
+
+/// The deepest nesting of a body: what a caller gives stands inside of records that are read to 128 levels.
+const MAX_DEPTH: usize = 64;
+
+/// The body of a request, as a document.
+pub(super) async fn read(
+    kind: Body,
+    headers: &HeaderMap,
+    stream: Stream,
+    settings: &Settings,
+) -> Result<Value, Refusal> {
+    let limit = match kind {
+        Body::None => return Ok(Value::Null),
+        Body::Optional | Body::Required => settings.max_body_bytes,
+        Body::Workflow => settings.max_workflow_bytes,
+    };
+    let bytes = timeout(settings.body_timeout, receive(headers, stream, limit)).await.map_err(|_| {
+        let seconds = settings.body_timeout.as_secs();
+        let message = format!("the body did not arrive within {seconds} seconds; send it again");
+        Refusal::new(ApiCode::RequestTimeout, message)
+    })??;
+    if bytes.is_empty() && kind == Body::Optional {
+        return Ok(Value::Object(Map::new()));
+    }
+    check_media(headers)?;
+    let limits = Limits::default().max_bytes(limit).max_depth(MAX_DEPTH);
+    let parse = move || json::read(&bytes, &limits);
+    let parsed = if limit_of(headers).is_some_and(|length| length > WORTH_A_THREAD) {
+        let failed = |_| Refusal::new(ApiCode::InternalError, "the body could not be read; try again");
+        tokio::task::spawn_blocking(parse).await.map_err(failed)?
+    } else {
+        parse()
+    };
+    parsed.map_err(|error| refusal(&error))
+}
+
+fn limit_of(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn too_large(limit: usize) -> Refusal {
+    let message = format!("the body has more than {limit} bytes; send less");
+    Refusal::new(ApiCode::PayloadTooLarge, message).detail("maxRequestBodyBytes", limit)
+}
+
+async fn receive(headers: &HeaderMap, mut stream: Stream, limit: usize) -> Result<Bytes, Refusal> {
+    // Said before anything is read, where the client says how much there is.
+    if limit_of(headers).is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    let mut received = BytesMut::new();
+    while let Some(frame) = stream.frame().await {
+        let frame = frame.map_err(|_| {
+            Refusal::new(ApiCode::ValidationError, "the body broke off before its end; send it again")
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if received.len() + data.len() > limit {
+            return Err(too_large(limit));
+        }
+        received.extend_from_slice(&data);
+    }
+    Ok(received.freeze())
+}
+
+/// Without a type a body is taken for JSON, because nothing else is served.
+fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
+    let encoded = headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity");
+    if encoded {
+        let message = "bodies with a Content-Encoding are not read here; send it plain";
+        return Err(Refusal::new(ApiCode::UnsupportedMediaType, message));
+    }
+    let Some(media) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let media = media.to_str().unwrap_or_default();
+    let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+        return Ok(());
+    }
+    let message = "the body has to be JSON; send `Content-Type: application/json`";
+    Err(Refusal::new(ApiCode::UnsupportedMediaType, message))
+}
+
+fn refusal(error: &json::ReadError) -> Refusal {
+    let code = match error.code() {
+        ReadErrorCode::TooLarge => ApiCode::PayloadTooLarge,
+        ReadErrorCode::Syntax
+        | ReadErrorCode::TooDeep
+        | ReadErrorCode::DuplicateKey
+        | ReadErrorCode::InexactNumber
+        | ReadErrorCode::InvalidText => ApiCode::ValidationError,
+    };
+    // The kind and the place, and nothing of the text itself: a name that stands twice may be a secret.
+    let message = format!("the body is not JSON as it is read here, at {}", error.position);
+    Refusal::new(code, message)
+        .detail("reason", error.code().as_str())
+        .detail("offset", error.position.offset)
+        .detail("line", error.position.line)
+        .detail("column", error.position.column)
+}

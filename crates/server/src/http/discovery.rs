@@ -1,0 +1,158 @@
+//! What this host says it can do: what it does, and nothing else.
+//!
+//! Families of capabilities stand at the root, and once more under `capabilities`, where older readers look.
+
+use flow::event::wire::LOG_SCHEMA_VERSION;
+use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
+use host::runs::bulk::MAX_BULK;
+use host::runs::create::ENGINE_VERSIONS;
+use host::runs::keys::TEST_PREFIX;
+use serde_json::{Map, Value, json};
+
+use super::encoding::Encoding;
+use super::state::Service;
+
+/// The version of the protocol.
+const PROTOCOL_VERSION: &str = "1.0.0";
+
+/// The document.
+pub(super) fn document(state: &Service) -> Value {
+    let families = families(state);
+    let mut document = json!({
+        "protocolVersion": PROTOCOL_VERSION,
+        "implementation": {"name": "interlock", "version": env!("CARGO_PKG_VERSION"), "vendor": "interlock"},
+        "engineVersion": ENGINE_VERSIONS.end(),
+        "eventLogSchemaVersion": LOG_SCHEMA_VERSION,
+        "supportedTransports": ["rest"],
+        "supportedEnvelopes": ["clarification.request"],
+        "schemaVersions": {"clarification.request": 1},
+        "limits": limits(state),
+        "configurable": configurable(state),
+        "capabilities": families,
+    });
+    let fixtures = state.fixtures.get();
+    if !fixtures.is_empty() {
+        document["fixtures"] = json!(*fixtures);
+    }
+    if let Value::Object(root) = &mut document {
+        root.extend(families);
+    }
+    document
+}
+
+fn limits(state: &Service) -> Value {
+    let limits = state.runs.limits();
+    json!({
+        "clarificationRounds": limits.clarification_rounds,
+        // No model is called, so nothing of a model is asked for again.
+        "schemaRounds": 0,
+        "envelopesPerTurn": 0,
+        "maxNodeExecutions": limits.max_node_executions,
+        "maxRunDurationMs": limits.max_run_duration_ms,
+        "maxLoopIterations": limits.max_loop_iterations,
+        "maxRequestBodyBytes": state.settings.max_body_bytes,
+    })
+}
+
+fn configurable(state: &Service) -> Value {
+    let limits = state.runs.limits();
+    json!({
+        "recursionLimit": {"type": "integer", "min": 1, "max": limits.max_node_executions},
+        "runTimeoutMs": {"type": "integer", "min": 1, "max": limits.max_run_duration_ms},
+        "maxLoopIterations": {"type": "integer", "min": 1, "max": limits.max_loop_iterations},
+        "escalationThreshold": {"type": "number", "min": 0, "max": 1},
+    })
+}
+
+fn families(state: &Service) -> Map<String, Value> {
+    let ours = state.runs.capabilities();
+    let encodings: Vec<_> = Encoding::ALL.iter().map(|encoding| encoding.as_str()).collect();
+    let mut families = json!({
+        "runs": {
+            "pauseResume": {"supported": true, "drainPolicies": ["immediate", "drain-current-node"]},
+            "bulkCancel": {"supported": true, "maxRunIds": MAX_BULK},
+        },
+        "restTransport": {"conditionalRunGet": true, "contentEncodings": encodings},
+        "idempotency": {
+            "supported": true,
+            "layer1RetentionSeconds": 86_400,
+            "layer2RetentionSeconds": 1_209_600,
+            "crossRegion": "single-region",
+        },
+        "replay": {"supported": true, "modes": ["replay", "branch"]},
+        "debugBundle": {"supported": true},
+        "webhooks": {"supported": true, "signatureAlgorithms": ["v1"]},
+        "feedback": {
+            "supported": true,
+            "targets": ["run", "event", "node"],
+            "signals": ["rating", "correction", "label", "flag"],
+        },
+        "auth": auth(state),
+        "testing": {
+            "testKeyPrefix": TEST_PREFIX,
+            "forceEngineVersionRange": {"min": ENGINE_VERSIONS.start(), "max": ENGINE_VERSIONS.end()},
+        },
+        "extensions": {"interrupts": {"profiles": [
+            "openwop-interrupt-quorum",
+            "openwop-interrupt-auth-required",
+            "openwop-interrupt-external-event",
+            "openwop-interrupt-cascade-cancel",
+        ]}},
+        "subWorkflow": {"inputMapping": ours.sub_workflow_input_mapping},
+        "conversationPrimitive": ours.conversation,
+        "orchestrator": {"supported": ours.orchestrator},
+        "dispatch": dispatch(state),
+        // Older readers look for the same here.
+        "agents": {
+            "supported": true,
+            "orchestrator": ours.orchestrator,
+            "dispatch": ours.dispatch,
+            "dispatchMapping": ours.dispatch_mapping,
+        },
+        "multiAgent": {"executionModel": {
+            "supported": ours.orchestrator && ours.dispatch,
+            "version": 2,
+            "confidenceEscalationFloor": 0.5,
+            "crossHostCausation": {"supported": false, "ancestryEndpointSupported": true},
+        }},
+    });
+    if state.runs.serves_secrets() {
+        families["secrets"] = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
+    }
+    match families {
+        Value::Object(families) => families,
+        _ => Map::new(),
+    }
+}
+
+fn auth(state: &Service) -> Value {
+    json!({
+        "profiles": ["openwop-auth-api-key-rotation", "openwop-audit-log-integrity"],
+        "rotation": {"supported": true, "minGraceSeconds": 0},
+        "auditLogIntegrity": {
+            "hashChain": true,
+            "checkpointSignatureAlgorithm": "ed25519",
+            "checkpointPublicKey": state.runs.audit_public_key(),
+            "checkpointIntervalEntries": CHECKPOINT_EVERY,
+            "checkpointIntervalSeconds": CHECKPOINT_SECONDS,
+        },
+    })
+}
+
+fn dispatch(state: &Service) -> Value {
+    let ours = state.runs.capabilities();
+    let mut dispatch = json!({
+        "supported": ours.dispatch,
+        "models": ["child-run"],
+        "fanOutSupported": ours.fan_out,
+        "fanOutPolicies": ["sequential", "reject"],
+        "askUserRoutings": ["conversation", "clarification", "auto"],
+    });
+    if ours.fan_out {
+        dispatch["fanOutPolicies"] = json!(["sequential", "reject", "parallel"]);
+        dispatch["joinModes"] = json!(["wait-all", "quorum", "first", "race"]);
+        dispatch["onChildFailureModes"] = json!(["collect", "fail-fast", "absorb"]);
+        dispatch["maxFanOut"] = state.runs.limits().max_fan_out.into();
+    }
+    dispatch
+}

@@ -1,0 +1,179 @@
+//! Answers in fewer bytes, for those who ask.
+
+use std::io::Write as _;
+
+use axum::body::{Body, to_bytes};
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};
+use http::{HeaderMap, HeaderValue};
+use hyper::body::Body as _;
+
+/// Below this the head of the answer is larger than what could be saved.
+const WORTH_IT: u64 = 1024;
+/// Above this the work would hold up the requests that share the thread.
+const WORTH_A_THREAD: usize = 128 << 10;
+
+/// An encoding that this host writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Gzip,
+    Zstd,
+}
+
+impl Encoding {
+    /// Every encoding, the preferred one first.
+    pub(super) const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
+
+    /// The spelling.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    fn encode(self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+        match self {
+            Self::Gzip => {
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(bytes)?;
+                encoder.finish()
+            }
+            Self::Zstd => zstd::bulk::compress(bytes, 1),
+        }
+    }
+}
+
+/// The encoding that a client likes best of those that are written here.
+pub(super) fn accepted(headers: &HeaderMap) -> Option<Encoding> {
+    let listed = headers.get_all(ACCEPT_ENCODING);
+    let listed: Vec<(&str, f32)> = listed
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(weighed)
+        .collect();
+    let weight = |name: &str| {
+        let exact = listed.iter().find(|(listed, _)| listed.eq_ignore_ascii_case(name));
+        exact.or_else(|| listed.iter().find(|(listed, _)| *listed == "*")).map_or(0.0, |(_, weight)| *weight)
+    };
+    let best = Encoding::ALL.into_iter().map(|encoding| (encoding, weight(encoding.as_str())));
+    // The first of equals: `max_by` would give the last.
+    let best = best.fold(None, |best: Option<(Encoding, f32)>, (encoding, weight)| match best {
+        Some((_, most)) if most >= weight => best,
+        _ => Some((encoding, weight)),
+    });
+    best.filter(|(_, weight)| *weight > 0.0).map(|(encoding, _)| encoding)
+}
+
+/// `gzip;q=0.5` as its parts.
+fn weighed(text: &str) -> (&str, f32) {
+    let mut parts = text.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+    (name, weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
+}
+
+/// Encodes the answer to a read, where it is JSON, large enough and asked for. Streams are left alone.
+pub(super) async fn encoded(mut response: Response, accepted: Option<Encoding>) -> Response {
+    let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| *kind == super::answer::JSON);
+    if !is_json {
+        return response;
+    }
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));
+    let size = response.body().size_hint().exact();
+    let Some(encoding) = accepted.filter(|_| size.is_some_and(|size| size >= WORTH_IT)) else {
+        return response;
+    };
+    let (mut parts, body) = response.into_parts();
+    // The size is known, so the body is one piece that is there already.
+    let Ok(plain) = to_bytes(body, usize::MAX).await else {
+        return Response::from_parts(parts, Body::empty());
+    };
+    let compressed = compress(encoding, plain.clone()).await;
+    let Some(compressed) = compressed else { return Response::from_parts(parts, Body::from(plain)) };
+    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.as_str()));
+    parts.headers.remove(CONTENT_LENGTH);
+    // A strong tag names bytes, and these are others.
+    if let Some(tag) = parts.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) {
+        let tag = format!("{}-{}\"", tag.trim_end_matches('"'), encoding.as_str());
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            parts.headers.insert(ETAG, tag);
+        }
+    }
+    Response::from_parts(parts, Body::from(compressed))
+}
+
+async fn compress(encoding: Encoding, plain: Bytes) -> Option<Vec<u8>> {
+    if plain.len() < WORTH_A_THREAD {
+        return encoding.encode(&plain).ok();
+    }
+    tokio::task::spawn_blocking(move || encoding.encode(&plain).ok()).await.ok().flatten()
+}
+
+/// Whether a tag of `If-None-Match` is this one, in whichever encoding it was sent.
+pub(super) fn matches(headers: &HeaderMap, tag: &str) -> Option<HeaderValue> {
+    let listed =
+        headers.get_all(http::header::IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());
+    let bare = |tag: &str| {
+        let tag = tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"');
+        Encoding::ALL
+            .iter()
+            .find_map(|encoding| tag.strip_suffix(encoding.as_str())?.strip_suffix('-'))
+            .unwrap_or(tag)
+            .to_owned()
+    };
+    let wanted = bare(tag);
+    let found = listed
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .find(|one| *one == "*" || bare(one) == wanted)?;
+    HeaderValue::from_str(if found == "*" { tag } else { found }).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_encoding_that_is_liked_best_is_taken() {
+        let cases = [
+            ("", None),
+            ("identity", None),
+            ("br", None),
+            ("gzip", Some(Encoding::Gzip)),
+            ("GZIP, deflate, br", Some(Encoding::Gzip)),
+            ("gzip, zstd", Some(Encoding::Zstd)),
+            ("gzip;q=1.0, zstd;q=0.5", Some(Encoding::Gzip)),
+            ("gzip;q=0", None),
+            ("gzip;q=x", None),
+            ("*", Some(Encoding::Zstd)),
+            ("zstd;q=0, *;q=0.1", Some(Encoding::Gzip)),
+        ];
+        for (text, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(text));
+            assert_eq!(accepted(&headers), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tag_is_known_in_every_encoding() {
+        let cases = [
+            ("\"7\"", true),
+            ("\"7-gzip\"", true),
+            ("W/\"7-zstd\"", true),
+            ("\"6\", \"7\"", true),
+            ("*", true),
+            ("\"8\"", false),
+            ("\"7-br\"", false),
+            ("", false),
+        ];
+        for (text, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(http::header::IF_NONE_MATCH, HeaderValue::from_static(text));
+            assert_eq!(matches(&headers, "\"7\"").is_some(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The way of every request: how often, who, whether they may, what; then the handler.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use axum::body::Body as Stream;
+use axum::extract::{RawPathParams, Request};
+use axum::response::Response;
+use canon::digest::Digest;
+use flow::event::Millis;
+use host::runs::rates::Asked;
+use host::runs::{ApiCode, Caller, Keyed, Refusal};
+use http::header::{ALLOW, AUTHORIZATION};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode};
+use serde_json::Value;
+
+use super::door::BadPath;
+use super::query::Query;
+use super::route::{Access, Answered, Body, Method, Route};
+use super::state::Service;
+use super::trace::TraceContext;
+use super::{answer, body, encoding, routes};
+
+/// The caller's own key for a request.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The longest key that is looked up. Ours have 57 characters, those of settings may be longer.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+/// What the log says of an answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answering {
+    pub(super) route: &'static str,
+    pub(super) principal: Option<String>,
+    pub(super) tenant: Option<String>,
+    pub(super) code: Option<&'static str>,
+}
+
+/// A request that has passed every check.
+pub(super) struct Call {
+    pub(super) state: Service,
+    /// Who asks. Nobody, with no rights, where no key is needed.
+    pub(super) caller: Caller,
+    params: Vec<(String, String)>,
+    pub(super) query: Query,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Value,
+    pub(super) keyed: Option<Keyed>,
+}
+
+impl Call {
+    /// What stands in the path for a name of the route.
+    pub(super) fn param(&self, name: &str) -> &str {
+        self.params.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// An optional text of the body.
+    pub(super) fn body_text(&self, name: &'static str) -> Result<Option<String>, Refusal> {
+        match self.body.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if text.chars().count() <= 1024 => Ok(Some(text.clone())),
+            Some(_) => {
+                let message = format!("`{name}` has to be a text of at most 1024 characters");
+                Err(Refusal::new(ApiCode::ValidationError, message).detail("field", name))
+            }
+        }
+    }
+
+    /// Refuses bodies that are no object, or have members that nobody reads.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), Refusal> {
+        let Value::Object(body) = &self.body else {
+            let message = "the body has to be a JSON object";
+            return Err(Refusal::new(ApiCode::ValidationError, message));
+        };
+        match body.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(_) => {
+                let message = "the body has a member that is unknown";
+                Err(Refusal::new(ApiCode::ValidationError, message).detail("known", known.to_vec()))
+            }
+        }
+    }
+}
+
+/// Nobody: for routes that need no key.
+fn nobody() -> Caller {
+    Caller { tenant: String::new(), principal: "anonymous".to_owned(), scopes: Vec::new(), test: false }
+}
+
+/// Answers a request for a route of the table.
+pub(super) async fn answer(
+    state: Service,
+    route: &'static Route,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
+    let (mut parts, stream) = request.into_parts();
+    let mut caller = nobody();
+    let encoding = encoding::accepted(&parts.headers);
+    let answered = checked(&state, route, &params, &mut parts, stream, &mut caller).await;
+    let answered = match answered {
+        Ok(response) if route.method == Method::Get => Ok(encoding::encoded(response, encoding).await),
+        other => other,
+    };
+    finish(&state, route.path, &parts, caller, answered).await
+}
+
+/// Answers a method that a path does not have.
+pub(super) async fn answer_other_method(state: Service, path: &'static str, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let mut caller = nobody();
+    let is_open = routes::of(path).all(|route| !matches!(route.access, Access::Key(_)));
+    let admitted = admit(&state, path, &parts, is_open, &mut caller);
+    let mut allowed: Vec<&str> = routes::of(path).map(|route| route.method.as_str()).collect();
+    if allowed.contains(&Method::Get.as_str()) {
+        allowed.push("HEAD");
+    }
+    allowed.push("OPTIONS");
+    let answered = admitted.and_then(|()| {
+        if parts.method == HttpMethod::OPTIONS {
+            let mut response = Response::new(Stream::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(response);
+        }
+        let message = "the path is known, the method is not; see the header Allow";
+        Err(Refusal::new(ApiCode::MethodNotAllowed, message).detail("allowed", allowed.clone()))
+    });
+    let was_admitted = !matches!(&answered, Err(refusal) if refusal.code != ApiCode::MethodNotAllowed);
+    let mut response = finish(&state, path, &parts, caller, answered).await;
+    if was_admitted && let Ok(allow) = HeaderValue::from_str(&allowed.join(", ")) {
+        response.headers_mut().insert(ALLOW, allow);
+    }
+    response
+}
+
+/// Answers a path that no route has.
+pub(super) async fn answer_unknown(state: Service, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let mut caller = nobody();
+    let path = parts.uri.path();
+    let refusal = if !path.starts_with("/v1/") {
+        let message = "paths of this host begin with /v1/; see /v1/openapi.json for all of them";
+        Refusal::new(ApiCode::ValidationError, message)
+    } else if let Err(refusal) = admit(&state, "", &parts, false, &mut caller) {
+        refusal
+    } else if parts.extensions.get::<BadPath>().is_some() {
+        let message =
+            "the path has a segment that is no name: dots, a slash, a control character or a stray colon";
+        Refusal::new(ApiCode::ValidationError, message)
+    } else {
+        Refusal::new(ApiCode::NotFound, "there is no such path; see /v1/openapi.json for all of them")
+    };
+    finish(&state, "", &parts, caller, Err(refusal)).await
+}
+
+/// How often, and who.
+fn admit(
+    state: &Service,
+    route: &'static str,
+    parts: &Parts,
+    is_open: bool,
+    caller: &mut Caller,
+) -> Result<(), Refusal> {
+    let known = (!is_open).then(|| state.runs.authenticate(bearer(&parts.headers).unwrap_or_default()));
+    // Who is unknown is counted by where they are: a new key with every request does not help.
+    let who = match (&known, parts.extensions.get::<Peer>()) {
+        (Some(Ok(known)), _) => format!("key:{}", known.principal),
+        (_, Some(Peer(address))) => format!("peer:{address}"),
+        (_, None) => String::new(),
+    };
+    let tenant = known.as_ref().and_then(|known| known.as_ref().ok()).map(|known| known.tenant.as_str());
+    // Before the key has a say: whoever asks too often is told that, and not whether the key is good.
+    let asked = Asked { key: &who, tenant, route };
+    state.rate_limiter.admit(&asked, Millis(state.clock.now_ms()))?;
+    if let Some(known) = known {
+        *caller = known?;
+    }
+    Ok(())
+}
+
+/// The key that is presented, where something is that could be one.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut presented = headers.get_all(AUTHORIZATION).into_iter();
+    let (first, second) = (presented.next()?, presented.next());
+    // Of two keys nobody knows which is meant.
+    if second.is_some() {
+        return None;
+    }
+    let (scheme, key) = first.to_str().ok()?.split_once(' ')?;
+    let key = key.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && (1..=MAX_KEY_BYTES).contains(&key.len())).then_some(key)
+}
+
+async fn checked(
+    state: &Service,
+    route: &'static Route,
+    params: &RawPathParams,
+    parts: &mut Parts,
+    stream: Stream,
+    caller: &mut Caller,
+) -> Answered {
+    admit(state, route.path, parts, !matches!(route.access, Access::Key(_)), caller)?;
+    if let Access::Key(scopes) = route.access
+        && let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope))
+    {
+        return Err(Refusal::scope(*missing));
+    }
+    let params: Vec<_> = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let body = body::read(route.body, &parts.headers, stream, &state.settings).await?;
+    let keyed = keyed(route, &params, parts, caller, &body)?;
+    let call = Call {
+        state: state.clone(),
+        caller: caller.clone(),
+        params,
+        query: Query::read(parts.uri.query()),
+        headers: std::mem::take(&mut parts.headers),
+        body,
+        keyed,
+    };
+    (route.handler)(call).await
+}
+
+/// The request under the caller's key, where it has one and changes something.
+fn keyed(
+    route: &Route,
+    params: &[(String, String)],
+    parts: &Parts,
+    caller: &Caller,
+    body: &Value,
+) -> Result<Option<Keyed>, Refusal> {
+    let Some(key) = parts.headers.get(IDEMPOTENCY_KEY).filter(|_| route.method != Method::Get) else {
+        return Ok(None);
+    };
+    let key = key.to_str().map_err(|_| {
+        Refusal::new(ApiCode::ValidationError, "an Idempotency-Key is made of visible characters")
+    })?;
+    let of: Vec<_> = params.iter().map(|(_, value)| value.as_str()).collect();
+    // Operations and not paths, so that both spellings of one request are one. A token is a secret, so its digest stands here.
+    let endpoint = match route.access {
+        Access::Token => format!("{} {}", route.operation, Digest::of_bytes(of.concat().as_bytes())),
+        Access::Public | Access::Key(_) => format!("{} {}", route.operation, of.join("/")),
+    };
+    let body = if route.body == Body::None { &Value::Null } else { body };
+    Keyed::new(caller, &endpoint, key, body).map(Some)
+}
+
+/// Makes the answer of a refusal, with an entry in the audit log where somebody was turned away.
+async fn finish(
+    state: &Service,
+    route: &'static str,
+    parts: &Parts,
+    caller: Caller,
+    answered: Answered,
+) -> Response {
+    let mut answering = Answering { route, ..Answering::default() };
+    let mut response = match answered {
+        Ok(response) => response,
+        Err(refusal) => {
+            answering.code = Some(refusal.code.as_str());
+            let status = refusal.code.status();
+            if matches!(status, 401 | 403)
+                && let Some(left_out) = state.denials.admit(Instant::now())
+            {
+                state.runs.audit_denied(&caller, &refusal, parts.method.as_str(), route, left_out).await;
+            }
+            let trace = parts.extensions.get::<TraceContext>();
+            answer::refusal(&refusal, &trace.map(|trace| trace.id()).unwrap_or_default())
+        }
+    };
+    if !caller.tenant.is_empty() {
+        answering.principal = Some(caller.principal);
+        answering.tenant = Some(caller.tenant);
+    }
+    response.extensions_mut().insert(answering);
+    response
+}

@@ -1,0 +1,334 @@
+//! `GET /v1/runs/{runId}/events`: a run while it happens.
+//!
+//! A stream is pulled by its reader: what was recorded first, then what happens, without a gap and without a task of its own.
+//! A reader that is slow holds one batch and its place; what it misses meanwhile it reads from the store.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::IntoResponse as _;
+use axum::response::sse::{Event as Frame, Sse};
+use bytes::BytesMut;
+use flow::event::EventKind;
+use flow::stream::{StreamMode, StreamModes};
+use futures_util::stream::unfold;
+use host::runs::{ApiCode, Batch, Caller, Following, Refusal};
+use http::header::{ACCEPT, CACHE_CONTROL};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::metrics::UnderWay;
+use super::super::route::Answered;
+use super::super::state::Service;
+use super::history::MAX_SEQUENCE;
+use super::runs::join;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// The longest time that events are gathered, in milliseconds.
+const MAX_BUFFER_MS: u64 = 5000;
+/// What a gathered frame holds at most.
+const MAX_GATHERED: usize = 1000;
+/// What one answer without a stream holds at most, in bytes. The rest is there with `Last-Event-ID`.
+const MAX_PAGE_BYTES: usize = 16 << 20;
+
+/// The part of an event that decides whether it is shown.
+#[derive(Deserialize)]
+struct Shape<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+pub(in super::super) async fn stream(call: Call) -> Answered {
+    // Everything that can be wrong is said before anybody asks which media type is wanted.
+    let modes = StreamModes::parse(call.query.text("streamMode")).map_err(|error| {
+        let supported: Vec<_> = StreamMode::ALL.iter().map(|mode| mode.as_str()).collect();
+        Refusal::new(ApiCode::UnsupportedStreamMode, error.to_string()).detail("supported", supported)
+    })?;
+    let buffer = call.query.number("bufferMs", 0..=MAX_BUFFER_MS)?.filter(|milliseconds| *milliseconds > 0);
+    let from = last_event_id(&call.headers)?.map_or(0, |last| last.min(MAX_SEQUENCE) + 1);
+    let run_id = call.param("runId").to_owned();
+    let following = call.state.runs.follow(&call.caller.tenant, &run_id, from)?;
+    if wants_json(&call.headers) {
+        return page(following, &modes, &call, &run_id);
+    }
+    let place = Arc::clone(&call.state.streams).try_acquire_owned().map_err(|_| {
+        let message = "as many streams are open as this host takes; come back, or poll";
+        Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
+    })?;
+    let messages = call.query.text("streamMode").is_some_and(|text| text.contains("messages"));
+    let resumed = from > 0;
+    let watch = Watch {
+        _place: place,
+        _counted: call.state.metrics.stream(),
+        stopping: call.state.stopping.subscribe(),
+        keep_alive: call.state.settings.keep_alive,
+        state: call.state,
+        caller: call.caller,
+        run_id,
+        following,
+        modes,
+        messages,
+        buffer: buffer.map(Duration::from_millis),
+        gathered: Vec::new(),
+        flush_at: None,
+        ready: VecDeque::new(),
+        phase: if resumed { Phase::Resuming } else { Phase::Recorded },
+    };
+    let frames =
+        unfold(watch, |mut watch| async move { Some((Ok::<_, Infallible>(watch.next().await?), watch)) });
+    let mut response = Sse::new(frames).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response.headers_mut().insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// The sequence of the last event that the reader has.
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
+    let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
+    let sequence = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    sequence.map(Some).ok_or_else(|| {
+        let message = "the header Last-Event-ID is the sequence of an event, an integer from 0";
+        Refusal::new(ApiCode::ValidationError, message).detail("field", "Last-Event-ID")
+    })
+}
+
+/// Whether the reader takes JSON and no stream.
+fn wants_json(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let media: Vec<_> = accepted
+        .flat_map(|value| value.split(','))
+        .map(|media| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+        .collect();
+    media.iter().any(|media| media == "application/json")
+        && !media.iter().any(|media| media == "text/event-stream")
+}
+
+/// What was recorded so far, as one document.
+fn page(mut following: Following, modes: &StreamModes, call: &Call, run_id: &str) -> Answered {
+    let mut body = BytesMut::from(&b"{\"events\":["[..]);
+    let mut events: Vec<Arc<str>> = Vec::new();
+    let (mut size, mut is_last) = (0, false);
+    while size < MAX_PAGE_BYTES
+        && let Some(batch) = following.stored()?
+    {
+        is_last = batch.is_last;
+        for (_, text) in batch.events {
+            if shape(&text).is_some_and(|shape| modes.show(&EventKind::parse(&shape.kind))) {
+                size += text.len();
+                events.push(text);
+            }
+        }
+    }
+    let (status, next) = call.state.runs.status(&call.caller, run_id)?;
+    let is_complete = is_last || (status.is_terminal() && following.position() >= next);
+    join(&mut body, events.iter().map(|text| text.as_bytes()));
+    body.extend_from_slice(format!("],\"isComplete\":{is_complete}}}").as_bytes());
+    Ok(answer::json_bytes(200, body.freeze()))
+}
+
+fn shape(text: &str) -> Option<Shape<'_>> {
+    serde_json::from_str(text).ok()
+}
+
+/// How far a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It goes on where another broke off. A stream of snapshots shows the latest first.
+    Resuming,
+    /// What was recorded is read.
+    Recorded,
+    /// What happens is waited for.
+    Live,
+    /// Nothing follows.
+    Ended,
+}
+
+/// One open stream.
+struct Watch {
+    state: Service,
+    caller: Caller,
+    run_id: String,
+    following: Following,
+    modes: StreamModes,
+    messages: bool,
+    buffer: Option<Duration>,
+    gathered: Vec<(u64, Arc<str>)>,
+    flush_at: Option<Instant>,
+    ready: VecDeque<Frame>,
+    phase: Phase,
+    keep_alive: Duration,
+    stopping: watch::Receiver<bool>,
+    _place: OwnedSemaphorePermit,
+    _counted: UnderWay,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            match self.phase {
+                Phase::Resuming => {
+                    self.phase = Phase::Recorded;
+                    if self.modes.is_values() {
+                        self.show_snapshot(None);
+                    }
+                }
+                Phase::Recorded => match self.following.stored() {
+                    Ok(Some(batch)) => self.take(batch),
+                    Ok(None) => self.phase = Phase::Live,
+                    Err(_) => self.end(),
+                },
+                Phase::Live => self.wait().await,
+                Phase::Ended => return None,
+            }
+        }
+    }
+
+    /// Waits for what happens next: an event, the time to send what was gathered, or the time to say that nothing happens.
+    async fn wait(&mut self) {
+        let quiet_until = Instant::now() + self.keep_alive;
+        let wake_at = self.flush_at.map_or(quiet_until, |flush_at| flush_at.min(quiet_until));
+        let (following, stopping) = (&mut self.following, &mut self.stopping);
+        let stopped = async {
+            // An error would be a service that is gone, which is stopped too.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        };
+        tokio::select! {
+            batch = following.next() => match batch {
+                Ok(Some(batch)) => self.take(batch),
+                Ok(None) | Err(_) => self.end(),
+            },
+            () = sleep_until(wake_at) => {
+                if self.flush_at.is_some_and(|flush_at| flush_at <= Instant::now()) {
+                    self.flush();
+                } else {
+                    self.ready.push_back(Frame::default().comment("keepalive"));
+                    self.look_again();
+                }
+            }
+            () = stopped => self.end(),
+        }
+    }
+
+    /// A run may have ended before anybody told: its record says so.
+    fn look_again(&mut self) {
+        match self.following.stored() {
+            Ok(Some(batch)) => self.take(batch),
+            Ok(None) => {
+                let status = self.state.runs.status(&self.caller, &self.run_id);
+                if status
+                    .is_ok_and(|(status, next)| status.is_terminal() && next <= self.following.position())
+                {
+                    self.end();
+                }
+            }
+            Err(_) => self.end(),
+        }
+    }
+
+    fn take(&mut self, batch: Batch) {
+        if self.modes.is_values() {
+            let shown =
+                batch.events.iter().rev().find(|(_, text)| self.shows(text)).map(|(sequence, _)| *sequence);
+            if let Some(sequence) = shown {
+                // The states between the events of one append never were: the append is one step.
+                match &batch.snapshot {
+                    Some(snapshot) => self.push_snapshot(Some(sequence), snapshot),
+                    None if batch.is_last || self.is_newest() => self.show_snapshot(Some(sequence)),
+                    None => {}
+                }
+            }
+        } else {
+            for (sequence, text) in batch.events {
+                self.take_event(sequence, text);
+            }
+        }
+        if batch.is_last {
+            self.end();
+        }
+    }
+
+    /// Whether everything that was recorded has been read.
+    fn is_newest(&self) -> bool {
+        let status = self.state.runs.status(&self.caller, &self.run_id);
+        status.is_ok_and(|(_, next)| next <= self.following.position())
+    }
+
+    fn shows(&self, text: &str) -> bool {
+        shape(text).is_some_and(|shape| self.modes.show(&EventKind::parse(&shape.kind)))
+    }
+
+    fn take_event(&mut self, sequence: u64, text: Arc<str>) {
+        let Some(shape) = shape(&text) else { return };
+        let kind = EventKind::parse(&shape.kind);
+        if !self.modes.show(&kind) {
+            return;
+        }
+        let Some(buffer) = self.buffer else {
+            let (name, data) = match kind {
+                EventKind::OutputChunk if self.messages => ("ai.message.chunk", shape.payload.get()),
+                _ => (&*shape.kind, &*text),
+            };
+            self.ready.push_back(frame(name, sequence, data));
+            return;
+        };
+        let at_once = kind.is_terminal() || kind == EventKind::NodeSuspended;
+        self.gathered.push((sequence, text));
+        self.flush_at.get_or_insert_with(|| Instant::now() + buffer);
+        if at_once || self.gathered.len() >= MAX_GATHERED {
+            self.flush();
+        }
+    }
+
+    /// Sends what was gathered.
+    fn flush(&mut self) {
+        self.flush_at = None;
+        let gathered = std::mem::take(&mut self.gathered);
+        let Some((last, _)) = gathered.last() else { return };
+        let texts: Vec<&str> = gathered.iter().map(|(_, text)| &**text).collect();
+        self.ready.push_back(frame("batch", *last, &format!("[{}]", texts.join(","))));
+    }
+
+    /// The snapshot as it is now.
+    fn show_snapshot(&mut self, sequence: Option<u64>) {
+        match self.state.runs.read(&self.caller, &self.run_id) {
+            Ok((snapshot, next)) => {
+                let sequence = sequence.or_else(|| next.checked_sub(1));
+                self.push_snapshot(sequence, &snapshot);
+            }
+            Err(_) => self.end(),
+        }
+    }
+
+    fn push_snapshot(&mut self, sequence: Option<u64>, snapshot: &[u8]) {
+        let text = std::str::from_utf8(snapshot).unwrap_or_default();
+        let mut snapshot = Frame::default().event("state.snapshot").data(text);
+        if let Some(sequence) = sequence {
+            snapshot = snapshot.id(sequence.to_string());
+        }
+        self.ready.push_back(snapshot);
+    }
+
+    fn end(&mut self) {
+        self.flush();
+        self.phase = Phase::Ended;
+    }
+}
+
+/// A frame. Data is JSON, which has no raw line break; a type that has one would break the frame, so it loses its name.
+fn frame(name: &str, sequence: u64, data: &str) -> Frame {
+    let name = if name.contains(['\n', '\r']) { "message" } else { name };
+    Frame::default().id(sequence.to_string()).event(name).data(data)
+}

@@ -1,0 +1,47 @@
+//! What is kept besides the run itself: forks, notes, bundles, the audit log.
+
+use host::runs::{ApiCode, Refusal};
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+
+/// `POST /v1/runs/{runId}:fork`
+pub(in super::super) async fn fork(call: Call) -> Answered {
+    let (runs, run_id) = (&call.state.runs, call.param("runId"));
+    let reply = runs.fork(&call.caller, run_id, &call.body, call.keyed.as_ref()).await?;
+    Ok(answer::reply(reply, call.keyed.is_some()))
+}
+
+/// `GET /v1/runs/{runId}/annotations`
+pub(in super::super) async fn annotations(call: Call) -> Answered {
+    Ok(answer::json(200, &call.state.runs.annotations(&call.caller, call.param("runId"))?))
+}
+
+/// `POST /v1/runs/{runId}/annotations`
+pub(in super::super) async fn annotate(call: Call) -> Answered {
+    let (runs, run_id) = (&call.state.runs, call.param("runId"));
+    let reply = runs.annotate(&call.caller, run_id, &call.body, call.keyed.as_ref()).await?;
+    Ok(answer::reply(reply, call.keyed.is_some()))
+}
+
+/// `GET /v1/runs/{runId}/debug-bundle`
+pub(in super::super) async fn bundle(call: Call) -> Answered {
+    let most = call.query.number("maxEvents", 0..=u64::MAX)?;
+    let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    Ok(answer::json(200, &call.state.runs.debug_bundle(&call.caller, call.param("runId"), most)?))
+}
+
+/// `GET /v1/audit/verify`
+pub(in super::super) async fn verify(call: Call) -> Answered {
+    let from = call.query.number("fromSeq", 0..=MAX_SEQUENCE)?;
+    let to = call.query.number("toSeq", 0..=MAX_SEQUENCE)?;
+    let (runs, caller) = (call.state.runs.clone(), call.caller);
+    // Walking the log is work for a second, during which others are to be served.
+    let verified = tokio::task::spawn_blocking(move || runs.audit_verify(&caller, from, to)).await;
+    let failed = |_| Refusal::new(ApiCode::InternalError, "the log could not be verified; try again");
+    Ok(answer::json(200, &verified.map_err(failed)??))
+}
+
+/// The greatest sequence that is looked up. The store keeps signed numbers, and no log is as long.
+pub(super) const MAX_SEQUENCE: u64 = 1 << 53;

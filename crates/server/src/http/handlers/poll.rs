@@ -1,0 +1,91 @@
+//! `GET /v1/runs/{runId}/events/poll`: the events after a sequence, as soon as there are some.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use host::runs::{Batch, Refusal};
+use tokio::time::{Instant, timeout_at};
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+use super::history::MAX_SEQUENCE;
+use super::runs::join;
+
+/// How many events one answer holds at most, and where nobody says.
+const MAX_EVENTS: u64 = 1000;
+/// How many bytes it holds before it is enough.
+const ENOUGH_BYTES: usize = 4 << 20;
+/// How long a poll waits, in seconds: where nobody says, and at most.
+const WAIT_SECONDS: u64 = 30;
+const MAX_WAIT_SECONDS: u64 = 60;
+
+pub(in super::super) async fn poll(call: Call) -> Answered {
+    let from = match call.query.text("lastSequence") {
+        // What a client has that has nothing yet.
+        None | Some("-1") => 0,
+        Some(_) => {
+            call.query.number("lastSequence", 0..=u64::MAX)?.map_or(0, |last| last.min(MAX_SEQUENCE) + 1)
+        }
+    };
+    let wait = call.query.number("timeout", 0..=MAX_WAIT_SECONDS)?.unwrap_or(WAIT_SECONDS);
+    let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(MAX_EVENTS).min(MAX_EVENTS);
+    let run_id = call.param("runId");
+    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, from)?;
+    let mut page = Page { limit: usize::try_from(limit).unwrap_or(usize::MAX), ..Page::default() };
+    while !page.is_full()
+        && let Some(batch) = following.stored()?
+    {
+        page.add(batch);
+    }
+    let is_at_its_end = |position: u64| -> Result<bool, Refusal> {
+        let (status, next) = call.state.runs.status(&call.caller, run_id)?;
+        Ok(status.is_terminal() && next <= position)
+    };
+    if page.events.is_empty() && !is_at_its_end(following.position())? {
+        let deadline = Instant::now() + Duration::from_secs(wait);
+        let mut stopping = call.state.stopping.subscribe();
+        let told = tokio::select! {
+            told = timeout_at(deadline, following.next()) => told.unwrap_or(Ok(None))?,
+            _ = stopping.wait_for(|stopping| *stopping) => None,
+        };
+        told.into_iter().for_each(|batch| page.add(batch));
+    }
+    let is_complete = if page.events.is_empty() {
+        is_at_its_end(following.position())?
+    } else {
+        page.is_complete || (!page.was_cut && is_at_its_end(following.position())?)
+    };
+    let mut body = BytesMut::from(&b"{\"events\":["[..]);
+    join(&mut body, page.events.iter().map(|text| text.as_bytes()));
+    body.extend_from_slice(format!("],\"isComplete\":{is_complete}}}").as_bytes());
+    Ok(answer::json_bytes(200, body.freeze()))
+}
+
+#[derive(Default)]
+struct Page {
+    events: Vec<Arc<str>>,
+    bytes: usize,
+    limit: usize,
+    /// Whether the last event of the run is on it.
+    is_complete: bool,
+    /// Whether something was left off.
+    was_cut: bool,
+}
+
+impl Page {
+    fn is_full(&self) -> bool {
+        self.events.len() >= self.limit || self.bytes >= ENOUGH_BYTES
+    }
+
+    fn add(&mut self, batch: Batch) {
+        let room = self.limit - self.events.len();
+        self.was_cut = batch.events.len() > room;
+        self.is_complete = batch.is_last && !self.was_cut;
+        for (_, text) in batch.events.into_iter().take(room) {
+            self.bytes += text.len();
+            self.events.push(text);
+        }
+    }
+}

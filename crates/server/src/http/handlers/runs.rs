@@ -1,0 +1,131 @@
+//! Runs: created, read, listed, compared.
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut as _, BytesMut};
+use flow::run::RunStatus;
+use flow::store::RunFilter;
+use host::runs::create::Creation;
+use host::runs::read::MAX_LISTED;
+use host::runs::{ApiCode, Refusal};
+use http::header::{CACHE_CONTROL, ETAG, VARY};
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use super::super::exchange::Call;
+use super::super::route::Answered;
+use super::super::{answer, encoding};
+
+const DEDUP: HeaderName = HeaderName::from_static("x-dedup");
+const FORCED_VERSION: HeaderName = HeaderName::from_static("x-force-engine-version");
+/// How many runs a list shows where nobody says.
+const DEFAULT_LISTED: u64 = 50;
+
+/// `POST /v1/runs`
+pub(in super::super) async fn create(call: Call) -> Answered {
+    let exclusive = match call.headers.get(DEDUP).map(HeaderValue::as_bytes) {
+        None => false,
+        Some(value) if value.eq_ignore_ascii_case(b"enforce") => true,
+        Some(_) => {
+            return Err(Refusal::new(
+                ApiCode::ValidationError,
+                "the header X-Dedup is `enforce`, or left out",
+            ));
+        }
+    };
+    let forced_engine_version = match call.headers.get(FORCED_VERSION) {
+        None => None,
+        Some(value) => {
+            Some(value.to_str().ok().and_then(|value| value.trim().parse().ok()).ok_or_else(|| {
+                Refusal::new(
+                    ApiCode::ValidationError,
+                    "the header X-Force-Engine-Version is an integer from 0",
+                )
+            })?)
+        }
+    };
+    let creation = Creation { exclusive, forced_engine_version };
+    let reply = call.state.runs.create(&call.caller, &call.body, creation, call.keyed.as_ref()).await?;
+    Ok(answer::reply(reply, call.keyed.is_some()))
+}
+
+/// `GET /v1/runs/{runId}`
+pub(in super::super) async fn read(call: Call) -> Answered {
+    let (snapshot, tag) = call.state.runs.read_tagged(&call.caller, call.param("runId"))?;
+    let tag = format!("\"{tag}\"");
+    if let Some(tag) = encoding::matches(&call.headers, &tag) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response.headers_mut().insert(ETAG, tag);
+        response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));
+        return Ok(response);
+    }
+    let mut response = answer::json_bytes(200, answer::shared(snapshot));
+    // Kept by its reader, and asked about every time.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response.headers_mut().extend(HeaderValue::from_str(&tag).ok().map(|tag| (ETAG, tag)));
+    Ok(response)
+}
+
+/// `GET /v1/runs`
+pub(in super::super) async fn list(call: Call) -> Answered {
+    let status = match call.query.text("status") {
+        None => None,
+        Some(text) => Some(RunStatus::parse(text).ok_or_else(|| {
+            let known: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
+            let message = format!("`status` is one of {}", known.join(", "));
+            Refusal::new(ApiCode::ValidationError, message).detail("field", "status")
+        })?),
+    };
+    if call.query.text("tenantId").is_some_and(|tenant| tenant != call.caller.tenant) {
+        return Err(Refusal::new(ApiCode::Forbidden, "the key is of another tenant; leave `tenantId` out"));
+    }
+    let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
+    let limit = usize::try_from(limit).unwrap_or(MAX_LISTED).min(MAX_LISTED);
+    let (cursors, tenant) = (call.state.cursors, &call.caller.tenant);
+    let before = call.query.text("cursor").map(|cursor| cursors.decode(tenant, cursor)).transpose()?;
+    let filter = RunFilter {
+        status,
+        workflow_id: call.query.text("workflowId").map(str::to_owned),
+        tag: call.query.text("tag").map(str::to_owned),
+        before,
+    };
+    let (runs, next) = call.state.runs.list(&call.caller, &filter, limit)?;
+    let mut body = BytesMut::from(&b"{\"runs\":["[..]);
+    join(&mut body, runs.iter().map(|run| &**run));
+    body.put_u8(b']');
+    if let Some(next) = next {
+        body.extend_from_slice(format!(",\"nextCursor\":\"{}\"", cursors.encode(tenant, next)).as_bytes());
+    }
+    body.put_u8(b'}');
+    Ok(answer::json_bytes(200, body.freeze()))
+}
+
+/// Texts with commas between, as the inside of a list.
+pub(super) fn join<'a>(body: &mut BytesMut, texts: impl IntoIterator<Item = &'a [u8]>) {
+    for (place, text) in texts.into_iter().enumerate() {
+        if place > 0 {
+            body.put_u8(b',');
+        }
+        body.extend_from_slice(text);
+    }
+}
+
+/// `GET /v1/runs/{runId}/artifacts/{artifactId}`
+pub(in super::super) async fn artifact(call: Call) -> Answered {
+    let document = call.state.runs.artifact(&call.caller, call.param("runId"), call.param("artifactId"))?;
+    Ok(answer::json_bytes(200, answer::shared(document)))
+}
+
+/// `GET /v1/runs/{runId}/ancestry`
+pub(in super::super) async fn ancestry(call: Call) -> Answered {
+    Ok(answer::json(200, &call.state.runs.ancestry(&call.caller, call.param("runId"))?))
+}
+
+/// `GET /v1/runs/{runId}:diff`
+pub(in super::super) async fn diff(call: Call) -> Answered {
+    let Some(against) = call.query.text("against").filter(|against| !against.is_empty()) else {
+        let message = "`against`, the id of the run to compare with, is required";
+        return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "against"));
+    };
+    Ok(answer::json(200, &call.state.runs.difference(&call.caller, call.param("runId"), against)?))
+}

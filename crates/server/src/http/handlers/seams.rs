@@ -1,0 +1,128 @@
+//! What only conformance suites ask for. None of it is there unless the host was started for tests.
+
+use std::time::Duration;
+
+use flow::event::EventKind;
+use host::runs::create::Creation;
+use host::runs::{ApiCode, Refusal};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+
+/// The most children of a fan-out that is asked for here.
+const MAX_CHILDREN: usize = 32;
+/// How much longer each child takes than the one after it: the order in which they end is then not the order in which they began.
+const STEP_MS: usize = 25;
+/// How long a fan-out may take.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The workflows that the fan-out is made of.
+const PARENT: &str = "conformance-seam-fanout";
+
+/// `GET /v1/host/sample/test/runs/{runId}/events`
+pub(in super::super) async fn events(call: Call) -> Answered {
+    let (events, _) = recorded(&call, call.param("runId")).await?;
+    Ok(answer::json(200, &json!({"events": events})))
+}
+
+/// `POST /v1/host/sample/test/debug-bundle/export`
+pub(in super::super) async fn bundle(call: Call) -> Answered {
+    let Some(run_id) = call.body.get("runId").and_then(Value::as_str) else {
+        return Err(Refusal::new(ApiCode::ValidationError, "`runId`, a text, is required"));
+    };
+    let mut bundle = call.state.runs.debug_bundle(&call.caller, run_id, None)?;
+    // Some readers look one level deeper.
+    bundle["bundle"] = bundle.clone();
+    Ok(answer::json(200, &bundle))
+}
+
+/// `POST /v1/host/sample/dispatch/fanout`: a real run with a real dispatch and children that do nothing but take their time.
+pub(in super::super) async fn fan_out(call: Call) -> Answered {
+    let wrong = |message: &str| Refusal::new(ApiCode::ValidationError, message);
+    let ids = call.body.get("nextWorkerIds").and_then(Value::as_array);
+    let ids: Option<Vec<&str>> = ids.and_then(|ids| ids.iter().map(Value::as_str).collect());
+    let Some(ids) = ids.filter(|ids| (2..=MAX_CHILDREN).contains(&ids.len())) else {
+        return Err(wrong("`nextWorkerIds` is a list of 2 to 32 texts"));
+    };
+    let config = call.body.get("config").cloned().unwrap_or_default();
+    if config.get("fanOutPolicy").and_then(Value::as_str) != Some("parallel") {
+        return Err(wrong("`config.fanOutPolicy` has to be `parallel`"));
+    }
+    let quorum = config.pointer("/joinPolicy/quorum").and_then(Value::as_u64);
+    if quorum.is_some_and(|quorum| quorum > ids.len() as u64) {
+        return Err(wrong("`config.joinPolicy.quorum` is more than there are children"));
+    }
+    let children: Vec<String> = (0..ids.len()).map(|place| format!("{PARENT}-child-{place}")).collect();
+    for (place, child) in children.iter().enumerate() {
+        let wait = (ids.len() - place) * STEP_MS;
+        let node = node("wait", "core.delay", &json!({"delayMs": wait}));
+        call.state.runs.register(&call.caller, &workflow(child, &[node], &json!([]))).await?;
+    }
+    let plan = json!({"mockDispatchPlan": [
+        {"kind": "next-worker", "nextWorkerIds": children}, {"kind": "terminate", "reason": "goal-reached"},
+    ]});
+    let nodes =
+        [node("decide", "core.orchestrator.supervisor", &plan), node("dispatch", "core.dispatch", &config)];
+    let edges = json!([
+        {"id": "there", "sourceNodeId": "decide", "targetNodeId": "dispatch"},
+        {"id": "back", "sourceNodeId": "dispatch", "targetNodeId": "decide"},
+    ]);
+    call.state.runs.register(&call.caller, &workflow(PARENT, &nodes, &edges)).await?;
+    let body = json!({"workflowId": PARENT});
+    let created = call.state.runs.create(&call.caller, &body, Creation::default(), None).await?;
+    let created: Value = serde_json::from_slice(&created.body).unwrap_or_default();
+    let run_id = created["runId"].as_str().unwrap_or_default();
+    let late = |_| Refusal::unavailable("the children did not end in time", 1);
+    let (events, run) = timeout(LONGEST, ended(&call, run_id)).await.map_err(late)??;
+    Ok(answer::json(200, &joined(&events, &run, &ids, &children)))
+}
+
+/// What came of the children, under the names that the caller gave them.
+fn joined(events: &[Value], run: &Value, ids: &[&str], children: &[String]) -> Value {
+    let join = events.iter().find(|event| event["type"] == EventKind::DispatchJoin.as_str());
+    let mut told = join.and_then(|join| join["payload"].as_object().cloned()).unwrap_or_default();
+    let named = run["childRuns"].as_array().into_iter().flatten().map(|child| {
+        let place = children.iter().position(|known| child["workflowId"] == known.as_str());
+        json!({
+            "workflowId": place.and_then(|place| ids.get(place)),
+            "childRunId": child["runId"],
+            "childStatus": child["status"],
+        })
+    });
+    told.insert("children".to_owned(), named.collect());
+    Value::Object(told)
+}
+
+fn node(id: &str, type_id: &str, config: &Value) -> Value {
+    json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}})
+}
+
+fn workflow(id: &str, nodes: &[Value], edges: &Value) -> Value {
+    json!({
+        "id": id, "name": id, "version": "1", "nodes": nodes, "edges": edges,
+        "triggers": [{"id": "manual", "type": "manual"}], "variables": [],
+        "metadata": Map::new(), "settings": Map::new(),
+    })
+}
+
+/// The events so far, and the place after them.
+async fn recorded(call: &Call, run_id: &str) -> Result<(Vec<Value>, u64), Refusal> {
+    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0)?;
+    let mut events = Vec::new();
+    while let Some(batch) = following.stored()? {
+        events.extend(batch.events.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()));
+    }
+    Ok((events, following.position()))
+}
+
+/// Waits for the end of a run.
+async fn ended(call: &Call, run_id: &str) -> Result<(Vec<Value>, Value), Refusal> {
+    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0)?;
+    while following.stored()?.is_some() {}
+    while following.next().await?.is_some() {}
+    let (snapshot, _) = call.state.runs.read(&call.caller, run_id)?;
+    let (events, _) = recorded(call, run_id).await?;
+    Ok((events, serde_json::from_slice(&snapshot).unwrap_or_default()))
+}

@@ -1,0 +1,52 @@
+//! What the service says of itself.
+
+use axum::body::Body;
+use axum::response::Response;
+use host::runs::Refusal;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use serde_json::json;
+
+use super::super::exchange::Call;
+use super::super::route::Answered;
+use super::super::{answer, discovery, openapi};
+
+/// What changes only with the program may be kept for five minutes.
+const FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
+
+/// `GET /.well-known/openwop`
+pub(in super::super) async fn discovery(call: Call) -> Answered {
+    let mut response = answer::json(200, &discovery::document(&call.state));
+    response.headers_mut().insert(CACHE_CONTROL, FIVE_MINUTES);
+    Ok(response)
+}
+
+/// `GET /v1/openapi.json`
+pub(in super::super) async fn openapi(call: Call) -> Answered {
+    let document = openapi::document(call.state.runs.public_url(), call.state.settings.test_seams);
+    let mut response = answer::json(200, &document);
+    response.headers_mut().insert(CACHE_CONTROL, FIVE_MINUTES);
+    Ok(response)
+}
+
+/// `GET /healthz`: the process answers.
+pub(in super::super) async fn health(_: Call) -> Answered {
+    Ok(answer::json(200, &json!({"status": "ok"})))
+}
+
+/// `GET /readyz`: requests can be served.
+pub(in super::super) async fn readiness(call: Call) -> Answered {
+    if call.state.runs.is_ready() {
+        Ok(answer::json(200, &json!({"status": "ready"})))
+    } else {
+        Err(Refusal::unavailable("the host is being stopped, or its store does not answer", 5))
+    }
+}
+
+/// `GET /metrics`
+pub(in super::super) async fn metrics(call: Call) -> Answered {
+    let mut response = Response::new(Body::from(call.state.metrics.text()));
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(response)
+}

@@ -1,0 +1,29 @@
+//! Subscriptions.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::StatusCode;
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+
+/// `GET /v1/webhooks`
+pub(in super::super) async fn list(call: Call) -> Answered {
+    Ok(answer::json(200, &call.state.runs.webhooks(&call.caller)?))
+}
+
+/// `POST /v1/webhooks`
+pub(in super::super) async fn register(call: Call) -> Answered {
+    let reply = call.state.runs.register_webhook(&call.caller, &call.body, call.keyed.as_ref()).await?;
+    Ok(answer::reply(reply, call.keyed.is_some()))
+}
+
+/// `DELETE /v1/webhooks/{webhookId}`
+pub(in super::super) async fn delete(call: Call) -> Answered {
+    let (webhook_id, tenant) = (call.param("webhookId"), call.query.text("tenantId"));
+    call.state.runs.delete_webhook(&call.caller, webhook_id, tenant).await?;
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}

@@ -1,0 +1,130 @@
+//! What the service counts, as Prometheus reads it.
+//!
+//! A few counters by hand: the labels are routes of the table, known methods and classes of status, so their number is
+//! bounded by the program and not by what is asked. Nothing of a tenant or a run is a label.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Method;
+
+/// The upper bounds of the latencies that are told apart, in microseconds.
+const BOUNDS_US: [u64; 8] = [500, 1_000, 5_000, 25_000, 100_000, 500_000, 2_500_000, 10_000_000];
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(super) struct Metrics {
+    answers: Mutex<BTreeMap<Labels, Series>>,
+    in_flight: Arc<AtomicI64>,
+    streams: Arc<AtomicI64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Labels {
+    route: &'static str,
+    method: &'static str,
+    class: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Series {
+    count: u64,
+    sum_us: u64,
+    within: [u64; BOUNDS_US.len()],
+}
+
+/// Something that is under way, until it is dropped.
+#[derive(Debug)]
+pub(super) struct UnderWay(Arc<AtomicI64>);
+
+impl UnderWay {
+    fn of(counter: &Arc<AtomicI64>) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(counter))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Metrics {
+    /// A request is under way.
+    pub(super) fn begin(&self) -> UnderWay {
+        UnderWay::of(&self.in_flight)
+    }
+
+    /// A stream is open.
+    pub(super) fn stream(&self) -> UnderWay {
+        UnderWay::of(&self.streams)
+    }
+
+    /// A request was answered.
+    pub(super) fn answered(&self, method: &Method, route: &'static str, status: u16, elapsed: Duration) {
+        let method = match *method {
+            Method::GET => "GET",
+            Method::POST => "POST",
+            Method::DELETE => "DELETE",
+            Method::HEAD => "HEAD",
+            Method::OPTIONS => "OPTIONS",
+            _ => "other",
+        };
+        let class = match status {
+            ..200 => "1xx",
+            200..300 => "2xx",
+            300..400 => "3xx",
+            400..500 => "4xx",
+            500.. => "5xx",
+        };
+        let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let series = answers.entry(Labels { route, method, class }).or_default();
+        series.count += 1;
+        series.sum_us = series.sum_us.saturating_add(elapsed);
+        for (count, bound) in series.within.iter_mut().zip(BOUNDS_US) {
+            *count += u64::from(elapsed <= bound);
+        }
+    }
+
+    /// All of it, in the text format 0.0.4.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        const NAME: &str = "interlock_http_request_duration_seconds";
+        writeln!(text, "# HELP {NAME} How long requests took, by route and class of status.")?;
+        writeln!(text, "# TYPE {NAME} histogram")?;
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (Labels { route, method, class }, series) in &answers {
+            let labels = format!("route=\"{route}\",method=\"{method}\",status=\"{class}\"");
+            for (count, bound) in series.within.iter().zip(BOUNDS_US) {
+                writeln!(text, "{NAME}_bucket{{{labels},le=\"{}\"}} {count}", seconds(bound))?;
+            }
+            writeln!(text, "{NAME}_bucket{{{labels},le=\"+Inf\"}} {}", series.count)?;
+            writeln!(text, "{NAME}_sum{{{labels}}} {}", seconds(series.sum_us))?;
+            writeln!(text, "{NAME}_count{{{labels}}} {}", series.count)?;
+        }
+        for (name, about, counter) in [
+            ("interlock_http_requests_in_flight", "Requests that are under way.", &self.in_flight),
+            ("interlock_http_streams_open", "Streams of events that are open.", &self.streams),
+        ] {
+            writeln!(text, "# HELP {name} {about}\n# TYPE {name} gauge")?;
+            writeln!(text, "{name} {}", counter.load(Ordering::Relaxed))?;
+        }
+        Ok(())
+    }
+}
+
+/// Microseconds as seconds, without the rounding of a division.
+fn seconds(microseconds: u64) -> String {
+    format!("{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000)
+}

@@ -1,0 +1,49 @@
+//! What stands after the question mark.
+
+use std::ops::RangeInclusive;
+
+use host::runs::{ApiCode, Refusal};
+
+/// The most parameters that are read. The longest query of the table has five.
+const MAX_PARAMETERS: usize = 64;
+
+/// The parameters of a request. Unknown ones are tolerated, as the protocol wants.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn read(text: Option<&str>) -> Self {
+        let parameters = form_urlencoded::parse(text.unwrap_or_default().as_bytes());
+        Self(
+            parameters
+                .take(MAX_PARAMETERS)
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .collect(),
+        )
+    }
+
+    /// The first value of that name.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A number within bounds.
+    pub(super) fn number(
+        &self,
+        name: &'static str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, Refusal> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let number = text.parse::<u64>().ok().filter(|number| bounds.contains(number));
+        match number {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let message = match *bounds.end() {
+                    u64::MAX => format!("`{name}` has to be an integer from {}", bounds.start()),
+                    end => format!("`{name}` has to be an integer from {} to {end}", bounds.start()),
+                };
+                Err(Refusal::new(ApiCode::ValidationError, message).detail("field", name))
+            }
+        }
+    }
+}

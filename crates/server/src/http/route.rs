@@ -1,0 +1,82 @@
+//! What a row of the table of routes says.
+
+use std::pin::Pin;
+
+use axum::response::Response;
+use host::runs::{Refusal, Scope};
+
+use super::exchange::Call;
+
+/// What a handler comes to.
+pub(super) type Answered = Result<Response, Refusal>;
+
+/// What answers a request that has passed every check.
+pub(super) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// A method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Post,
+    Delete,
+}
+
+impl Method {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Anybody.
+    Public,
+    /// Whoever holds the token that is part of the path.
+    Token,
+    /// Who has a key with all of these rights.
+    Key(&'static [Scope]),
+}
+
+/// What a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// Nothing that is looked at.
+    None,
+    /// An object, or nothing.
+    Optional,
+    /// JSON.
+    Required,
+    /// The document of a workflow, which may be larger.
+    Workflow,
+}
+
+/// Something after the question mark.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) required: bool,
+    pub(super) kind: &'static str,
+    pub(super) about: &'static str,
+}
+
+/// A row of the table.
+pub(super) struct Route {
+    pub(super) method: Method,
+    /// As the protocol spells it, with the names of what varies in braces.
+    pub(super) path: &'static str,
+    pub(super) access: Access,
+    pub(super) body: Body,
+    pub(super) query: &'static [Parameter],
+    /// The name of the operation, in OpenAPI and in logs.
+    pub(super) operation: &'static str,
+    pub(super) summary: &'static str,
+    /// The status of success, and the media type of the answer.
+    pub(super) success: u16,
+    pub(super) media: &'static str,
+    pub(super) handler: Handler,
+}

@@ -1,0 +1,141 @@
+//! What the service works with.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use host::runs::Runs;
+use host::runs::rates::RateLimiter;
+use host::system::{Clock, Entropy};
+
+use super::cursor::Cursors;
+use super::denials::Denials;
+use super::metrics::Metrics;
+
+/// The limits of the surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The largest body, in bytes. Advertised.
+    pub max_body_bytes: usize,
+    /// The largest document of a workflow, in bytes.
+    pub max_workflow_bytes: usize,
+    /// How long a client may take over the head of a request, and over doing nothing between two of them.
+    pub head_timeout: Duration,
+    /// How long a client may take over a body.
+    pub body_timeout: Duration,
+    /// How long a client may leave an answer that it asked for.
+    pub write_timeout: Duration,
+    /// How many connections there may be. More wait to be accepted.
+    pub max_connections: usize,
+    /// How many streams of events there may be: each holds a connection for as long as its run takes.
+    pub max_streams: usize,
+    /// How often a stream that has nothing to say says so, to be told apart from a dead one.
+    pub keep_alive: Duration,
+    /// Whether the seams for conformance suites are there.
+    pub test_seams: bool,
+    /// How long requests that are under way may take after the stop was asked for.
+    pub grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            // The inputs of a run have at most one mebibyte; four leave room for any escaping of them.
+            max_body_bytes: 4 << 20,
+            max_workflow_bytes: 8 << 20,
+            head_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
+            // Below the 1024 open files that a process usually has, with room for the database.
+            max_connections: 900,
+            max_streams: 600,
+            keep_alive: Duration::from_secs(15),
+            test_seams: false,
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a service is made of.
+pub struct Options {
+    /// The runs.
+    pub runs: Runs,
+    /// The limits.
+    pub settings: Settings,
+    /// Tells the time, for the limits below.
+    pub clock: Arc<dyn Clock>,
+    /// For the ids of spans.
+    pub entropy: Arc<dyn Entropy>,
+    /// The workflows for conformance that are loaded.
+    pub fixtures: Fixtures,
+    /// How often somebody may ask. Nothing is limited unless it was configured.
+    pub rate_limiter: RateLimiter,
+}
+
+/// The ids of the loaded workflows that exist for conformance. Shared with whoever loads them.
+#[derive(Clone, Debug, Default)]
+pub struct Fixtures(Arc<RwLock<Arc<[String]>>>);
+
+impl Fixtures {
+    /// Keeps those ids that are for conformance, sorted.
+    pub fn set(&self, workflow_ids: impl IntoIterator<Item = String>) {
+        let is_fixture = |id: &String| id.starts_with("conformance-") || id.starts_with("openwop-smoke-");
+        let mut ids: Vec<_> = workflow_ids.into_iter().filter(is_fixture).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = ids.into();
+    }
+
+    /// The ids.
+    pub fn get(&self) -> Arc<[String]> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The state of the service. Cheap to clone.
+#[derive(Clone)]
+pub struct HttpState(pub(super) Service);
+
+/// What every request works with.
+pub(super) type Service = Arc<Shared>;
+
+pub(super) struct Shared {
+    pub(super) runs: Runs,
+    pub(super) settings: Settings,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) fixtures: Fixtures,
+    pub(super) rate_limiter: RateLimiter,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: Metrics,
+    pub(super) denials: Denials,
+    pub(super) cursors: Cursors,
+    pub(super) streams: Arc<tokio::sync::Semaphore>,
+    /// Told once, when the service stops: streams end then, and long polls are answered.
+    pub(super) stopping: tokio::sync::watch::Sender<bool>,
+}
+
+impl HttpState {
+    /// The state of a service that has not answered anything yet.
+    pub fn new(options: Options) -> Self {
+        let cursors = Cursors::new(&*options.entropy);
+        Self(Arc::new(Shared {
+            streams: Arc::new(tokio::sync::Semaphore::new(options.settings.max_streams)),
+            runs: options.runs,
+            settings: options.settings,
+            entropy: options.entropy,
+            fixtures: options.fixtures,
+            rate_limiter: options.rate_limiter,
+            clock: options.clock,
+            metrics: Metrics::default(),
+            denials: Denials::default(),
+            cursors,
+            stopping: tokio::sync::watch::Sender::new(false),
+        }))
+    }
+}
+
+impl fmt::Debug for HttpState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("HttpState").field("runs", &self.0.runs).finish_non_exhaustive()
+    }
+}

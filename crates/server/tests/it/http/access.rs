@@ -1,0 +1,113 @@
+//! Who gets in, and what those who do not learn.
+
+use flow::store::RunStore as _;
+use serde_json::{Value, json};
+
+use super::client::{raw, request};
+use super::service::{EXPIRED, Host, KEY, OTHER, READER, REVOKED, noop};
+
+#[tokio::test]
+async fn without_a_good_key_nothing_is_said_but_why() {
+    let host = Host::start().await;
+    let unknown = "ilk_live_ffffffffffffffffffffffff";
+    let cases: [(&str, Option<String>, &str); 8] = [
+        ("none", None, "unauthenticated"),
+        ("unknown", Some(format!("Bearer {unknown}")), "unauthenticated"),
+        ("another scheme", Some(format!("Basic {KEY}")), "unauthenticated"),
+        ("no scheme", Some(KEY.to_owned()), "unauthenticated"),
+        ("empty", Some("Bearer ".to_owned()), "unauthenticated"),
+        ("long", Some(format!("Bearer {}", "k".repeat(5000))), "unauthenticated"),
+        ("taken back", Some(format!("Bearer {REVOKED}")), "key_revoked"),
+        ("over", Some(format!("Bearer {EXPIRED}")), "key_expired"),
+    ];
+    for (name, authorization, code) in cases {
+        for path in ["/v1/runs", "/v1/runs/run_1", "/v1/nothing", "/v1/runs/run_1/artifacts/a", "/metrics"] {
+            for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
+                let headers: Vec<_> =
+                    authorization.iter().map(|value| ("authorization", value.as_str())).collect();
+                let answer = host.send(method, path, &headers, None).await;
+                answer.refused(401, code);
+                assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{name}");
+                assert!(answer.header("allow").is_none(), "{name} {method} {path}");
+                assert!(!answer.text().contains("ilk_live_"), "{name}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_keys_are_none() {
+    let host = Host::start().await;
+    let key = format!("Bearer {KEY}");
+    let answer =
+        host.send("GET", "/v1/runs", &[("authorization", &key), ("authorization", &key)], None).await;
+    answer.refused(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_named_before_anything_is_looked_up() {
+    let host = Host::start().await;
+    let reader = format!("Bearer {READER}");
+    let cases = [
+        ("POST", "/v1/runs", "runs:create"),
+        ("POST", "/v1/workflows", "manifest:write"),
+        ("GET", "/v1/workflows/none", "manifest:read"),
+        ("POST", "/v1/runs/none:pause", "runs:cancel"),
+        ("POST", "/v1/runs/none/interrupts/none", "approvals:respond"),
+        ("GET", "/v1/runs/none/artifacts/none", "artifacts:read"),
+        ("GET", "/metrics", "host:admin"),
+    ];
+    for (method, path, scope) in cases {
+        let answer = host.send(method, path, &[("authorization", &reader)], Some(b"not json")).await;
+        assert_eq!(answer.refused(403, "forbidden")["details"]["scopeRequired"], scope);
+    }
+}
+
+#[tokio::test]
+async fn tenants_do_not_see_each_other() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let run_id = host.create("noop").await;
+    host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
+    for path in [
+        format!("/v1/runs/{run_id}"),
+        format!("/v1/runs/{run_id}/events"),
+        format!("/v1/runs/{run_id}/events/poll"),
+        format!("/v1/runs/{run_id}/ancestry"),
+        format!("/v1/runs/{run_id}:diff?against={run_id}"),
+    ] {
+        host.get_as(OTHER, &path).await.refused(404, "run_not_found");
+    }
+    assert_eq!(host.get_as(OTHER, "/v1/runs").await.expect(200), json!({"runs": []}));
+    assert_eq!(host.get_as(OTHER, "/v1/workflows").await.expect(200), json!({"workflows": []}));
+    host.get_as(OTHER, "/v1/workflows/noop").await.refused(404, "workflow_not_found");
+    let other = format!("Bearer {OTHER}");
+    host.post_with(&format!("/v1/runs/{run_id}/cancel"), &[("authorization", &other)], &json!({}))
+        .await
+        .refused(404, "run_not_found");
+}
+
+#[tokio::test]
+async fn whoever_is_turned_away_is_in_the_audit_log() {
+    let host = Host::start().await;
+    let entries = |tenant: &str| {
+        let entries = host.store.audit(tenant, 0, 100, 100).unwrap();
+        let entries = entries.iter().map(|entry| serde_json::from_slice::<Value>(&entry.entry).unwrap());
+        let denied = entries.filter(|entry| entry["action"] == "request.denied");
+        denied.map(|entry| entry["details"].clone()).collect::<Vec<_>>()
+    };
+    host.get_as("ilk_live_unknown_unknown", "/v1/runs").await.refused(401, "unauthenticated");
+    host.get_as(READER, "/v1/workflows").await.refused(403, "forbidden");
+    let unknown = json!({"status": 401, "error": "unauthenticated", "method": "GET", "route": "/v1/runs"});
+    let lacking = json!({"status": 403, "error": "forbidden", "method": "GET", "route": "/v1/workflows"});
+    assert_eq!(entries(""), [unknown]);
+    assert_eq!(entries("a"), [lacking]);
+}
+
+#[tokio::test]
+async fn paths_outside_the_protocol_need_no_key_to_be_refused() {
+    let host = Host::start().await;
+    for path in ["/", "/runs", "/v2/runs", "/.well-known/other", "/v1"] {
+        raw(host.address, &request("GET", path, &[], None)).await.unwrap().refused(400, "validation_error");
+    }
+}

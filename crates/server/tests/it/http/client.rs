@@ -1,0 +1,110 @@
+//! A client that sends exactly what it is told to.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+
+    pub(crate) fn json_or_null(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// Insists on a status, and gives the body.
+    #[track_caller]
+    pub(crate) fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        self.json()
+    }
+
+    /// Insists on a refusal: the status, the code, and that the envelope is closed.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
+        let body = self.expect(status);
+        let members: Vec<&String> = body.as_object().unwrap().keys().collect();
+        assert!(
+            members.iter().all(|name| ["error", "message", "details"].contains(&name.as_str())),
+            "{body}"
+        );
+        assert!(body.get("details").is_none_or(Value::is_object), "{body}");
+        assert_eq!(body["error"], code, "{body}");
+        assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{body}");
+        body
+    }
+}
+
+/// Sends raw bytes, and reads until the other end closes.
+pub(crate) async fn raw(address: SocketAddr, request: &[u8]) -> Option<Answer> {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // The other end may have heard enough before everything is said.
+    let _ = stream.write_all(request).await;
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received).await;
+    parse(&received)
+}
+
+/// Reads an answer out of the bytes of a connection.
+pub(crate) fn parse(received: &[u8]) -> Option<Answer> {
+    let end = received.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = String::from_utf8(received[..end].to_vec()).unwrap();
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.split(' ').nth(1)?.parse().unwrap();
+    let headers: Vec<(String, String)> = lines
+        .map(|line| line.split_once(':').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect();
+    let body = &received[end + 4..];
+    let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+    let body = if chunked { unchunked(body) } else { body.to_vec() };
+    Some(Answer { status, headers, body })
+}
+
+/// The content of as many chunks as are complete.
+pub(crate) fn unchunked(mut body: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    while let Some(end) = body.windows(2).position(|window| window == b"\r\n") {
+        let size = usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
+        let Some(chunk) = body.get(end + 2..end + 2 + size) else { break };
+        content.extend_from_slice(chunk);
+        body = body.get(end + 4 + size..).unwrap_or_default();
+    }
+    content
+}
+
+/// The text of a request that closes its connection.
+pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Vec<u8> {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if let Some(body) = body {
+        text.push_str(&format!("content-length: {}\r\n", body.len()));
+    }
+    let mut bytes = format!("{text}\r\n").into_bytes();
+    bytes.extend_from_slice(body.unwrap_or_default());
+    bytes
+}

@@ -1,0 +1,88 @@
+//! What the host says of itself.
+
+use serde_json::Value;
+
+use super::client::Answer;
+use super::service::{Host, KEY, READER, protocol_file};
+
+async fn open(host: &Host, path: &str) -> Answer {
+    host.send("GET", path, &[], None).await
+}
+
+#[tokio::test]
+async fn discovery_is_open_and_says_what_the_profiles_look_for() {
+    let host = Host::start().await;
+    host.fixtures.set(["conformance-noop", "mine", "openwop-smoke-x"].map(str::to_owned));
+    let answer = open(&host, "/.well-known/openwop").await;
+    let document = answer.expect(200);
+    assert_eq!(answer.header("cache-control"), Some("public, max-age=300"));
+    assert!(!answer.text().contains("\"edit\""));
+    assert!(document["protocolVersion"].as_str().unwrap().starts_with("1."));
+    for name in ["clarificationRounds", "schemaRounds", "envelopesPerTurn"] {
+        assert!(document["limits"][name].is_u64(), "{name}");
+    }
+    assert_eq!(document["limits"]["maxRequestBodyBytes"], 4 << 20);
+    assert!(document["supportedEnvelopes"].as_array().unwrap().contains(&"clarification.request".into()));
+    assert_eq!(document["fixtures"], serde_json::json!(["conformance-noop", "openwop-smoke-x"]));
+    let families = document["capabilities"].as_object().unwrap();
+    assert!(!families.is_empty());
+    for (name, family) in families {
+        assert_eq!(&document[name], family, "{name}");
+    }
+}
+
+/// Leaves out what other documents say: they are about parts that are not served.
+fn local(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members
+                .retain(|name, value| name != "$ref" || value.as_str().is_some_and(|to| to.starts_with('#')));
+            members.values_mut().for_each(local);
+        }
+        Value::Array(items) => items.iter_mut().for_each(local),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn discovery_is_as_its_schema_says() {
+    let Some(mut schema) = protocol_file("schemas/capabilities.schema.json") else { return };
+    local(&mut schema);
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let host = Host::start().await;
+    let document = open(&host, "/.well-known/openwop").await.expect(200);
+    let problems: Vec<String> =
+        schema.iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+#[tokio::test]
+async fn health_is_open_and_metrics_are_not() {
+    let mut host = Host::start().await;
+    open(&host, "/healthz").await.expect(200);
+    open(&host, "/readyz").await.expect(200);
+    open(&host, "/metrics").await.refused(401, "unauthenticated");
+    host.get_as(READER, "/metrics").await.refused(403, "forbidden");
+    host.get("/v1/runs/no-such-run").await.refused(404, "run_not_found");
+    let text = host.get_as(KEY, "/metrics").await.text();
+    let counted = "interlock_http_request_duration_seconds_count{route=\"/v1/runs/{runId}\",method=\"GET\",status=\"4xx\"} 1";
+    assert!(text.contains(counted), "{text}");
+    assert!(!text.contains("no-such-run"), "no run is a label");
+    host.runs.drain().await;
+    let refused = open(&host, "/readyz").await;
+    refused.refused(503, "service_unavailable");
+    assert!(refused.header("retry-after").is_some());
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_trace_is_carried_on() {
+    let host = Host::start().await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let answer = host.send("GET", "/healthz", &[("traceparent", &parent)], None).await;
+    let told = answer.header("traceparent").unwrap();
+    assert!(told.starts_with(&format!("00-{trace}-")) && told.ends_with("-01"), "{told}");
+    assert_ne!(told, parent);
+    assert_eq!(open(&host, "/healthz").await.header("traceparent").unwrap().len(), 55);
+}

@@ -1,0 +1,214 @@
+//! Clients that mean no good, or know no better.
+
+use std::time::Duration;
+
+use serde_json::json;
+use server::http::Settings;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::client::{parse, raw, request};
+use super::service::{Host, KEY, noop};
+
+async fn post(host: &Host, headers: &[(&str, &str)], body: &[u8]) -> super::client::Answer {
+    let key = format!("Bearer {KEY}");
+    let mut all = vec![("authorization", key.as_str())];
+    all.extend(headers);
+    host.send("POST", "/v1/runs", &all, Some(body)).await
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_json_are_refused_with_their_place() {
+    let host = Host::start().await;
+    let deep = "[".repeat(100_000);
+    let cases: [(&str, &[u8], &str); 9] = [
+        ("nothing", b"", "JSON_SYNTAX"),
+        ("half", b"{\"workflowId\": ", "JSON_SYNTAX"),
+        ("two", b"{} {}", "JSON_SYNTAX"),
+        ("bare word", b"hello", "JSON_SYNTAX"),
+        ("twice", b"{\"a\":1,\"a\":2}", "JSON_DUPLICATE_KEY"),
+        ("deep", deep.as_bytes(), "JSON_TOO_DEEP"),
+        ("no text", b"{\"a\":\"\xff\"}", "JSON_INVALID_TEXT"),
+        ("half a pair", b"{\"a\":\"\\ud800\"}", "JSON_INVALID_TEXT"),
+        ("no number", b"{\"a\":1e999}", "JSON_INEXACT_NUMBER"),
+    ];
+    for (name, body, reason) in cases {
+        let refused = post(&host, &[("content-type", "application/json")], body).await;
+        let refused = refused.refused(400, "validation_error");
+        assert_eq!(refused["details"]["reason"], reason, "{name}");
+        assert!(refused["details"]["line"].is_u64(), "{name}");
+    }
+    let secret = b"{\"sk-aaaaaaaaaaaaaaaaaaaaaaaa\":1,\"sk-aaaaaaaaaaaaaaaaaaaaaaaa\":2}";
+    assert!(!post(&host, &[], secret).await.text().contains("sk-aaaa"));
+}
+
+#[tokio::test]
+async fn bodies_of_another_kind_or_size_are_refused() {
+    let host = Host::start().await;
+    let body = json!({"workflowId": "none"}).to_string();
+    for media in
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", ""]
+    {
+        post(&host, &[("content-type", media)], body.as_bytes()).await.refused(415, "unsupported_media_type");
+    }
+    for media in ["application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"] {
+        post(&host, &[("content-type", media)], body.as_bytes()).await.refused(404, "workflow_not_found");
+    }
+    post(&host, &[("content-encoding", "gzip")], body.as_bytes())
+        .await
+        .refused(415, "unsupported_media_type");
+    // Said by its length alone, and not sent.
+    let text = format!(
+        "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: 99999999999\r\n\r\n"
+    );
+    let refused = raw(host.address, text.as_bytes()).await.unwrap();
+    assert_eq!(refused.refused(413, "payload_too_large")["details"]["maxRequestBodyBytes"], 4 << 20);
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_is_measured_while_it_arrives() {
+    let settings = Settings { max_body_bytes: 1000, ..Settings::default() };
+    let host = Host::start_with(settings).await;
+    let mut stream = TcpStream::connect(host.address).await.unwrap();
+    let head = format!(
+        "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let chunk = format!("1f4\r\n{}\r\n", "x".repeat(500));
+    for _ in 0..3 {
+        let _ = stream.write_all(chunk.as_bytes()).await;
+    }
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received).await;
+    parse(&received).unwrap().refused(413, "payload_too_large");
+}
+
+#[tokio::test]
+async fn clients_that_take_their_time_are_let_go() {
+    let settings = Settings {
+        head_timeout: Duration::from_millis(50),
+        body_timeout: Duration::from_millis(50),
+        ..Settings::default()
+    };
+    let host = Host::start_with(settings).await;
+    let cases: [(&str, String, Option<u16>); 3] = [
+        ("says nothing", String::new(), None),
+        ("half a head", "GET /healthz HTTP/1.1\r\nhost: t\r\nx-a".to_owned(), None),
+        (
+            "half a body",
+            format!(
+                "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: 100\r\n\r\n{{"
+            ),
+            Some(408),
+        ),
+    ];
+    for (name, text, status) in cases {
+        let answer =
+            tokio::time::timeout(Duration::from_secs(20), raw(host.address, text.as_bytes())).await.unwrap();
+        assert_eq!(
+            answer.filter(|answer| answer.status != 408 || status.is_some()).map(|answer| answer.status),
+            status,
+            "{name}"
+        );
+    }
+    host.send("GET", "/healthz", &[], None).await.expect(200);
+}
+
+#[tokio::test]
+async fn paths_that_try_something_lead_nowhere() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    for path in [
+        "/v1/../healthz",
+        "/v1/runs/..%2f..",
+        "/v1/runs/%2e%2e",
+        "/v1/runs/a%2fb",
+        "/v1/runs/a%00",
+        "/v1/runs/%ff",
+        "/v1/runs/%zz",
+        "/v1/runs/x/:pause",
+        "/v1/runs/:cancel",
+    ] {
+        host.send("GET", path, &[], None).await.refused(401, "unauthenticated");
+        host.get(path).await.refused(400, "validation_error");
+    }
+    for path in ["/v1/", "/v1/runs/", "/v1//runs", "/v1/runs/a/b", "/v1/Runs", "/v1/runs/a:dance/b"] {
+        host.get(path).await.refused(404, "not_found");
+    }
+    for path in
+        ["/v1/runs/a%3Apause", "/v1/runs/a:dance", "/v1/runs/%F0%9F%90%A2", "/v1/runs/a'--", "/v1/runs/%20"]
+    {
+        host.get(path).await.refused(404, "run_not_found");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_http_or_too_much_of_it_ends_the_connection() {
+    let host = Host::start().await;
+    let flood: String = (0..500).map(|number| format!("x-{number}: y\r\n")).collect();
+    let long = format!("GET /healthz HTTP/1.1\r\nhost: t\r\nx-a: {}\r\n\r\n", "y".repeat(1 << 20));
+    let cases = [
+        "hello\r\n\r\n".to_owned(),
+        "GET /healthz HTTP/9.9\r\n\r\n".to_owned(),
+        "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}".to_owned() + "\r\n\r\n",
+        format!("GET /healthz HTTP/1.1\r\nhost: t\r\n{flood}\r\n"),
+        long,
+        format!("GET /{} HTTP/1.1\r\nhost: t\r\n\r\n", "a".repeat(200_000)),
+        "POST /v1/runs HTTP/1.1\r\nhost: t\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello".to_owned(),
+    ];
+    for text in cases {
+        let answer = raw(host.address, text.as_bytes()).await;
+        let status = answer.map(|answer| answer.status);
+        assert!(
+            status.is_none_or(|status| (400..500).contains(&status)),
+            "{status:?} for {}",
+            &text[..20.min(text.len())]
+        );
+        host.send("GET", "/healthz", &[], None).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_their_turn() {
+    let settings =
+        Settings { max_connections: 2, head_timeout: Duration::from_millis(200), ..Settings::default() };
+    let host = Host::start_with(settings).await;
+    let mut idle = Vec::new();
+    for _ in 0..10 {
+        idle.push(TcpStream::connect(host.address).await.unwrap());
+    }
+    host.send("GET", "/healthz", &[], None).await.expect(200);
+}
+
+#[tokio::test]
+async fn many_at_once_are_all_answered() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let body = json!({"workflowId": "noop"});
+    let created = futures_util::future::join_all((0..50).map(|_| host.post("/v1/runs", &body))).await;
+    for answer in created {
+        answer.expect(201);
+    }
+    let get = request("GET", "/v1/runs/none", &[], None);
+    let answers = futures_util::future::join_all((0..200).map(|_| raw(host.address, &get))).await;
+    assert!(
+        answers.into_iter().all(|answer| answer.unwrap().status == 401),
+        "a flood of denials is answered too"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_asks_and_does_not_read_loses_its_place() {
+    let settings =
+        Settings { max_connections: 1, write_timeout: Duration::from_millis(100), ..Settings::default() };
+    let host = Host::start_with(settings).await;
+    let text = "x".repeat(500_000);
+    let variables = json!([{"name": "v", "type": "string", "defaultValue": text}]);
+    let large = super::service::workflow("large", &[("only", "core.noop", json!({}))], &variables);
+    host.register(&large).await;
+    let mut greedy = TcpStream::connect(host.address).await.unwrap();
+    let ask = format!("GET /v1/workflows/large HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\n\r\n");
+    // More than the buffers of both ends take.
+    greedy.write_all(ask.repeat(40).as_bytes()).await.unwrap();
+    host.send("GET", "/healthz", &[], None).await.expect(200);
+}

@@ -1,0 +1,137 @@
+//! Answers to what runs wait for, by key and by token.
+
+use serde_json::{Value, json};
+
+use super::service::{Host, READER, gate, workflow};
+
+fn accept() -> Value {
+    json!({"resumeValue": {"action": "accept"}})
+}
+
+#[tokio::test]
+async fn a_node_that_waits_is_answered_once() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let read = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
+    assert_eq!((&read["status"], &read["currentNodeId"]), (&json!("waiting-approval"), &json!("gate")));
+    let path = format!("/v1/runs/{run_id}/interrupts/gate");
+    host.post(&path, &json!({})).await.refused(400, "validation_error");
+    host.post(&path, &json!([])).await.refused(400, "validation_error");
+    let wrong = host.post(&path, &json!({"resumeValue": {"action": "dance"}})).await;
+    assert!(matches!(wrong.status, 400 | 422), "{}", wrong.text());
+    host.post(&format!("/v1/runs/{run_id}/interrupts/none"), &accept())
+        .await
+        .refused(404, "interrupt_not_found");
+    let answered = host.post(&path, &accept()).await.expect(200);
+    assert_eq!((&answered["runId"], &answered["nodeId"]), (&json!(run_id), &json!("gate")));
+    assert_eq!(host.end_of(&run_id).await["status"], "completed");
+    let again = host.post(&path, &accept()).await;
+    assert!(matches!(again.status, 404 | 409 | 410), "{}", again.text());
+}
+
+#[tokio::test]
+async fn of_two_answers_one_counts() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let path = format!("/v1/runs/{run_id}/interrupts/gate");
+    let (one, two) = (accept(), accept());
+    let (one, two) = tokio::join!(host.post(&path, &one), host.post(&path, &two));
+    let mut statuses = [one.status, two.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409]);
+}
+
+#[tokio::test]
+async fn the_old_path_takes_the_answer_as_its_body() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let path = format!("/v1/runs/{run_id}/approvals/gate");
+    host.post(&path, &json!({"action": "accept"})).await.expect(200);
+    assert_eq!(host.end_of(&run_id).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_token_is_enough_to_look_and_to_answer_once() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let read = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
+    let token = read["interrupt"]["interruptToken"].as_str().unwrap();
+    assert_eq!(read["interrupt"]["callbackUrl"], format!("http://host.test/v1/interrupts/{token}"));
+    let path = format!("/v1/interrupts/{token}");
+    let open = async |method: &str, path: &str, body: Option<Value>| {
+        let body = body.map(|body| body.to_string().into_bytes());
+        host.send(method, path, &[], body.as_deref()).await
+    };
+    let looked = open("GET", &path, None).await.expect(200);
+    assert_eq!((&looked["kind"], &looked["resolved"]), (&json!("approval"), &json!(false)));
+    open("POST", &path, Some(json!({}))).await.refused(400, "validation_error");
+    open("POST", &path, Some(accept())).await.expect(200);
+    assert_eq!(host.end_of(&run_id).await["status"], "completed");
+    open("POST", &path, Some(accept())).await.refused(409, "interrupt_already_resolved");
+    open("GET", &path, None).await.refused(409, "interrupt_already_resolved");
+    for wrong in ["x", "a.b", &format!("{token}x"), &"a".repeat(4000)] {
+        open("GET", &format!("/v1/interrupts/{wrong}"), None).await.refused(404, "interrupt_not_found");
+        open("POST", &format!("/v1/interrupts/{wrong}"), Some(accept()))
+            .await
+            .refused(404, "interrupt_not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_answered_once_for_a_key_and_the_token_is_kept_nowhere() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let read = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
+    let path = format!("/v1/interrupts/{}", read["interrupt"]["interruptToken"].as_str().unwrap());
+    let body = accept().to_string();
+    let post = async || host.send("POST", &path, &[("idempotency-key", "k")], Some(body.as_bytes())).await;
+    let first = post().await;
+    let again = post().await;
+    assert_eq!(first.expect(200), again.expect(200));
+    assert_eq!(again.header("openwop-idempotent-replay"), Some("true"));
+}
+
+#[tokio::test]
+async fn questions_are_answered_and_runs_that_were_ended_are_gone() {
+    let host = Host::start().await;
+    let config = json!({"questions": [{"id": "q1", "question": "Which colour?"}]});
+    host.register(&workflow("ask", &[("ask", "core.clarificationGate", config)], &json!([]))).await;
+    let run_id = host.create("ask").await;
+    assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"], "waiting-input");
+    let path = format!("/v1/runs/{run_id}/interrupts/ask");
+    let missing = host.post(&path, &json!({"resumeValue": {"answers": {}}})).await;
+    assert!(matches!(missing.status, 400 | 422), "{}", missing.text());
+    let answers = json!({"resumeValue": {"answers": {"q1": "blue"}}});
+    let reader = format!("Bearer {READER}");
+    host.post_with(&path, &[("authorization", &reader)], &answers).await.refused(403, "forbidden");
+    host.post(&path, &answers).await.expect(200);
+    assert_eq!(host.end_of(&run_id).await["status"], "completed");
+
+    let run_id = host.create("ask").await;
+    host.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).await.expect(200);
+    let gone = host.post(&format!("/v1/runs/{run_id}/interrupts/ask"), &answers).await;
+    gone.refused(410, "interrupt_gone");
+}
+
+#[tokio::test]
+async fn an_answer_and_an_end_at_once_come_to_one_of_both() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    for _ in 0..5 {
+        let run_id = host.create("gate").await;
+        let (resolve, cancel) =
+            (format!("/v1/runs/{run_id}/approvals/gate"), format!("/v1/runs/{run_id}/cancel"));
+        let (action, nothing) = (json!({"action": "accept"}), json!({}));
+        let (resolved, cancelled) = tokio::join!(host.post(&resolve, &action), host.post(&cancel, &nothing));
+        assert_eq!(cancelled.status, 200, "{}", cancelled.text());
+        let ended = host.end_of(&run_id).await;
+        let expected = if resolved.status == 200 { "completed" } else { "cancelled" };
+        assert_eq!(ended["status"], expected, "{}", resolved.text());
+        assert!(matches!(resolved.status, 200 | 404 | 409 | 410), "{}", resolved.text());
+    }
+}

@@ -1,0 +1,212 @@
+//! Runs: created, read, listed, halted, ended.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::service::{Host, TESTER, noop, short, slow, workflow};
+
+#[tokio::test]
+async fn a_run_is_created_read_and_ends() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let answer = host.post("/v1/runs", &json!({"workflowId": "noop"})).await;
+    let created = answer.expect(201);
+    let run_id = created["runId"].as_str().unwrap();
+    assert_eq!(created["eventsUrl"], format!("http://host.test/v1/runs/{run_id}/events"));
+    assert!(answer.header("openwop-idempotent-replay").is_none());
+    let read = host.end_of(run_id).await;
+    assert_eq!((&read["runId"], &read["status"]), (&json!(run_id), &json!("completed")));
+}
+
+#[tokio::test]
+async fn a_create_that_is_wrong_says_what_is() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
+    let cases = [
+        (json!({}), 400, "validation_error"),
+        (json!([]), 400, "validation_error"),
+        (json!({"workflowId": 7}), 400, "validation_error"),
+        (json!({"workflowId": "noop", "workflwoId": 1}), 400, "validation_error"),
+        (json!({"workflowId": "noop", "tags": "x"}), 400, "validation_error"),
+        (json!({"workflowId": "noop", "configurable": {"recursionLimit": 0}}), 400, "validation_error"),
+        (json!({"workflowId": "noop", "tenantId": "b"}), 403, "forbidden"),
+        (json!({"workflowId": "none"}), 404, "workflow_not_found"),
+        (json!({"workflowId": jwt}), 404, "workflow_not_found"),
+    ];
+    for (body, status, code) in cases {
+        let answer = host.post("/v1/runs", &body).await;
+        answer.refused(status, code);
+        assert!(!answer.text().contains(jwt));
+    }
+}
+
+#[tokio::test]
+async fn a_key_makes_one_run_however_often_it_is_sent() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let body = json!({"workflowId": "noop"});
+    let keyed = [("idempotency-key", "the-key")];
+    let answers =
+        futures_util::future::join_all((0..10).map(|_| host.post_with("/v1/runs", &keyed, &body))).await;
+    let runs: BTreeSet<String> =
+        answers.iter().map(|answer| answer.expect(201)["runId"].to_string()).collect();
+    assert_eq!(runs.len(), 1);
+    let fresh =
+        answers.iter().filter(|answer| answer.header("openwop-idempotent-replay") == Some("false")).count();
+    assert_eq!(fresh, 1);
+    let other = json!({"workflowId": "noop", "tags": ["x"]});
+    host.post_with("/v1/runs", &keyed, &other).await.refused(409, "idempotency_key_mismatch");
+    let long = "k".repeat(256);
+    host.post_with("/v1/runs", &[("idempotency-key", &long)], &body).await.refused(400, "validation_error");
+    assert_eq!(host.get("/v1/runs").await.expect(200)["runs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn one_run_of_a_scope_at_a_time_for_those_who_ask_for_it() {
+    let host = Host::start().await;
+    host.register(&slow()).await;
+    let body = json!({"workflowId": "slow", "scopeId": "s"});
+    let dedup = [("x-dedup", "enforce")];
+    let run_id = host.post_with("/v1/runs", &dedup, &body).await.expect(201)["runId"].clone();
+    let answer = host.post_with("/v1/runs", &dedup, &body).await;
+    let refused = answer.refused(409, "run_already_active");
+    assert_eq!(refused["details"]["activeRunId"], run_id);
+    assert_eq!(answer.header("retry-after").unwrap(), refused["details"]["retryAfter"].to_string());
+    host.post("/v1/runs", &body).await.expect(201);
+    host.post_with("/v1/runs", &[("x-dedup", "perhaps")], &body).await.refused(400, "validation_error");
+}
+
+#[tokio::test]
+async fn engine_versions_are_forced_by_keys_for_tests_alone() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let body = json!({"workflowId": "noop"});
+    let tester = format!("Bearer {TESTER}");
+    let forced = |version: &'static str| [("x-force-engine-version", version)];
+    let tested = |version: &'static str| {
+        [("authorization", tester.clone()), ("x-force-engine-version", version.into())]
+    };
+    host.post_with("/v1/runs", &forced("1"), &body).await.refused(403, "force_engine_version_forbidden");
+    for (version, status) in [("1", 201), ("9999", 400), ("x", 400), ("-1", 400)] {
+        let headers = tested(version);
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        assert_eq!(host.post_with("/v1/runs", &headers, &body).await.status, status, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn runs_are_listed_in_pages_and_by_what_they_are() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    host.register(&slow()).await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(host.create_with(&json!({"workflowId": "noop", "tags": ["t"]})).await);
+    }
+    made.push(host.create("slow").await);
+    let mut seen = Vec::new();
+    let mut path = "/v1/runs?limit=4".to_owned();
+    loop {
+        let page = host.get(&path).await.expect(200);
+        let runs = page["runs"].as_array().unwrap();
+        seen.extend(runs.iter().map(|run| run["runId"].as_str().unwrap().to_owned()));
+        let Some(cursor) = page["nextCursor"].as_str() else { break };
+        path = format!("/v1/runs?limit=4&cursor={cursor}");
+    }
+    seen.reverse();
+    assert_eq!(seen, made);
+    let count = async |query: &str| {
+        host.get(&format!("/v1/runs?{query}")).await.expect(200)["runs"].as_array().unwrap().len()
+    };
+    assert_eq!(count("workflowId=noop").await, 5);
+    assert_eq!(count("tag=t").await, 5);
+    assert_eq!(count("tag=other").await, 0);
+    assert_eq!(count("status=completed").await, 5);
+    assert_eq!(count("limit=100000").await, 6);
+    for query in ["status=done", "limit=0", "limit=x", "limit=-1", "cursor=1", "cursor=%00"] {
+        host.get(&format!("/v1/runs?{query}")).await.refused(400, "validation_error");
+    }
+    host.get("/v1/runs?tenantId=b").await.refused(403, "forbidden");
+}
+
+#[tokio::test]
+async fn a_run_is_ended_by_either_spelling_and_once() {
+    let host = Host::start().await;
+    host.register(&slow()).await;
+    for spelling in ["/cancel", ":cancel"] {
+        let run_id = host.create("slow").await;
+        let path = format!("/v1/runs/{run_id}{spelling}");
+        let cancelled = host.post(&path, &json!({"reason": "enough"})).await.expect(200);
+        assert_eq!(cancelled["runId"], run_id.as_str());
+        assert_eq!(host.end_of(&run_id).await["status"], "cancelled");
+        // Without a body too.
+        let key = format!("Bearer {}", super::service::KEY);
+        let again = host.send("POST", &path, &[("authorization", &key)], None).await.expect(200);
+        assert_eq!(again["status"], "cancelled");
+    }
+    host.post("/v1/runs/none/cancel", &json!({})).await.refused(404, "run_not_found");
+    host.post("/v1/runs/none/cancel", &json!({"reasn": 1})).await.refused(400, "validation_error");
+    host.post("/v1/runs/none/cancel", &json!({"reason": 1})).await.refused(400, "validation_error");
+}
+
+#[tokio::test]
+async fn a_halted_run_goes_on_when_it_is_told_to() {
+    let host = Host::start().await;
+    host.register(&slow()).await;
+    let run_id = host.create("slow").await;
+    let path = |action: &str| format!("/v1/runs/{run_id}:{action}");
+    host.post(&path("resume"), &json!({})).await.refused(409, "conflict");
+    host.post(&path("pause"), &json!({"drainPolicy": "later"})).await.refused(400, "validation_error");
+    let paused = host.post(&path("pause"), &json!({"drainPolicy": "immediate"})).await.expect(202);
+    assert_eq!(paused["status"], "paused");
+    assert_eq!(host.post(&path("pause"), &json!({})).await.expect(202)["pausedAt"], paused["pausedAt"]);
+    let resumed = host.post(&path("resume"), &json!({})).await.expect(202);
+    assert_eq!(resumed["status"], "running");
+    host.post(&path("cancel"), &json!({})).await.expect(200);
+    assert_eq!(host.end_of(&run_id).await["status"], "cancelled");
+    let refused = host.post(&path("pause"), &json!({})).await.refused(409, "conflict");
+    assert_eq!(refused["details"]["runStatus"], "cancelled");
+}
+
+#[tokio::test]
+async fn runs_are_compared_and_know_where_they_came_from() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    host.register(&workflow("fails", &[("f", "core.fail", json!({}))], &json!([]))).await;
+    let (a, b, c) = (host.create("noop").await, host.create("noop").await, host.create("fails").await);
+    let same = host.get(&format!("/v1/runs/{a}:diff?against={b}")).await.expect(200);
+    assert_eq!((&same["divergedAtSeq"], &same["eventDiffs"]), (&json!(null), &json!([])));
+    let differs = host.get(&format!("/v1/runs/{a}:diff?against={c}")).await.expect(200);
+    assert_eq!(differs["eventDiffs"][0]["seq"], differs["divergedAtSeq"]);
+    host.get(&format!("/v1/runs/{a}:diff")).await.refused(400, "validation_error");
+    host.get(&format!("/v1/runs/{a}:diff?against=none")).await.refused(404, "run_not_found");
+    assert_eq!(host.get(&format!("/v1/runs/{a}/ancestry")).await.expect(200)["parent"], json!(null));
+    assert_eq!(host.get(&format!("/v1/runs/{c}")).await.expect(200)["status"], "failed");
+    host.get(&format!("/v1/runs/{a}/artifacts/none")).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn requests_under_way_are_answered_when_the_host_stops() {
+    let mut host = Host::start().await;
+    host.register(&slow()).await;
+    host.register(&short()).await;
+    let run_id = host.create("slow").await;
+    let address = host.address;
+    let path = format!("/v1/runs/{run_id}/events/poll?lastSequence=1000&timeout=60");
+    let request = super::client::request(
+        "GET",
+        &path,
+        &[("authorization", &format!("Bearer {}", super::service::KEY))],
+        None,
+    );
+    let polling = tokio::spawn(async move { super::client::raw(address, &request).await });
+    while !host.get("/metrics").await.text().contains("interlock_http_requests_in_flight 2") {
+        tokio::task::yield_now().await;
+    }
+    host.stop().await;
+    let polled = polling.await.unwrap().unwrap();
+    assert_eq!(polled.expect(200), json!({"events": [], "isComplete": false}));
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}

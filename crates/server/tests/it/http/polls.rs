@@ -1,0 +1,56 @@
+//! Long polls.
+
+use serde_json::{Value, json};
+
+use super::service::{Host, noop, short};
+
+fn sequences(page: &Value) -> Vec<u64> {
+    page["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn events_are_polled_from_where_the_reader_is() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let run_id = host.create("noop").await;
+    host.end_of(&run_id).await;
+    let poll =
+        async |query: &str| host.get(&format!("/v1/runs/{run_id}/events/poll{query}")).await.expect(200);
+    let all = poll("").await;
+    let known = sequences(&all);
+    assert_eq!(known, (0..known.len() as u64).collect::<Vec<_>>());
+    assert_eq!(all["isComplete"], true);
+    for event in all["events"].as_array().unwrap() {
+        for member in ["eventId", "runId", "type", "payload", "timestamp", "sequence"] {
+            assert!(event.get(member).is_some(), "{member} of {event}");
+        }
+    }
+    assert_eq!(poll("?lastSequence=-1").await, all);
+    assert_eq!(sequences(&poll("?lastSequence=0").await), known[1..]);
+    let cut = poll("?limit=1").await;
+    assert_eq!((sequences(&cut), &cut["isComplete"]), (vec![0], &json!(false)));
+    assert_eq!(poll("?lastSequence=99999").await, json!({"events": [], "isComplete": true}));
+    assert_eq!(poll("?lastSequence=18446744073709551615").await["events"], json!([]));
+    for query in ["lastSequence=x", "lastSequence=-2", "timeout=61", "timeout=-1", "limit=0"] {
+        let answer = host.get(&format!("/v1/runs/{run_id}/events/poll?{query}")).await;
+        answer.refused(400, "validation_error");
+    }
+    host.get("/v1/runs/none/events/poll").await.refused(404, "run_not_found");
+}
+
+#[tokio::test]
+async fn a_poll_waits_until_something_happens() {
+    let host = Host::start().await;
+    host.register(&short()).await;
+    let run_id = host.create("short").await;
+    let first = host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200);
+    assert_eq!(first["isComplete"], false);
+    let last = sequences(&first).last().copied().unwrap();
+    let next =
+        host.get(&format!("/v1/runs/{run_id}/events/poll?lastSequence={last}&timeout=30")).await.expect(200);
+    assert_eq!(sequences(&next)[0], last + 1);
+    assert_eq!(next["isComplete"], true);
+    let nothing =
+        host.get(&format!("/v1/runs/{run_id}/events/poll?lastSequence=9999&timeout=30")).await.expect(200);
+    assert_eq!(nothing, json!({"events": [], "isComplete": true}));
+}

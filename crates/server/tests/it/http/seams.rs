@@ -1,0 +1,78 @@
+//! What only conformance suites ask for.
+
+use serde_json::json;
+use server::http::Settings;
+
+use super::service::{Host, noop};
+
+const PATHS: [(&str, &str); 4] = [
+    ("GET", "/v1/host/sample/test/runs/none/events"),
+    ("POST", "/v1/host/sample/test/debug-bundle/export"),
+    ("POST", "/v1/host/sample/dispatch/fanout"),
+    ("POST", "/v1/host/sample/workflows"),
+];
+
+#[tokio::test]
+async fn seams_are_not_there_unless_they_were_asked_for_and_never_without_a_key() {
+    let host = Host::start().await;
+    for (method, path) in PATHS {
+        host.send(method, path, &[], Some(b"{}")).await.refused(401, "unauthenticated");
+        let key = format!("Bearer {}", super::service::KEY);
+        host.send(method, path, &[("authorization", &key)], Some(b"{}")).await.refused(404, "not_found");
+    }
+    let document = host.send("GET", "/v1/openapi.json", &[], None).await.text();
+    assert!(!document.contains("/v1/host/sample"));
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    for (method, path) in PATHS {
+        host.send(method, path, &[], Some(b"{}")).await.refused(401, "unauthenticated");
+    }
+    let document = host.send("GET", "/v1/openapi.json", &[], None).await.text();
+    assert!(document.contains("/v1/host/sample/dispatch/fanout"));
+}
+
+#[tokio::test]
+async fn a_fan_out_is_joined_in_the_order_in_which_its_children_end() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let ids = json!(["conformance.child.a", "conformance.child.b", "conformance.child.c"]);
+    let ask = async |config| {
+        host.post("/v1/host/sample/dispatch/fanout", &json!({"nextWorkerIds": ids, "config": config})).await
+    };
+    let joined =
+        ask(json!({"fanOutPolicy": "parallel", "joinPolicy": {"mode": "wait-all"}})).await.expect(200);
+    assert_eq!(
+        (&joined["joinOutcome"], &joined["completedCount"]),
+        (&json!("satisfied"), &json!(3)),
+        "{joined}"
+    );
+    let children = joined["children"].as_array().unwrap();
+    assert_eq!(
+        children.iter().map(|child| child["workflowId"].clone()).collect::<Vec<_>>(),
+        *ids.as_array().unwrap()
+    );
+    let begun: Vec<_> = children.iter().map(|child| child["childRunId"].clone()).collect();
+    let merged = joined["mergeOrder"].as_array().unwrap();
+    assert_eq!(merged.len(), 3);
+    assert_ne!(merged, &begun);
+    for config in [
+        json!({}),
+        json!({"fanOutPolicy": "sequential"}),
+        json!({"fanOutPolicy": "parallel", "joinPolicy": {"mode": "quorum", "quorum": 4}}),
+        json!({"fanOutPolicy": "parallel", "joinPolicy": {"mode": "quorum"}}),
+    ] {
+        ask(config).await.refused(400, "validation_error");
+    }
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_shown_whole() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    host.post("/v1/host/sample/workflows", &noop()).await.expect(201);
+    let run_id = host.create("noop").await;
+    let polled = host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200);
+    let shown = host.get(&format!("/v1/host/sample/test/runs/{run_id}/events")).await.expect(200);
+    assert_eq!(shown["events"], polled["events"]);
+    let bundle =
+        host.post("/v1/host/sample/test/debug-bundle/export", &json!({"runId": run_id})).await.expect(200);
+    assert_eq!(bundle["bundle"]["events"], bundle["events"]);
+    host.post("/v1/host/sample/test/debug-bundle/export", &json!({})).await.refused(400, "validation_error");
+}

@@ -1,0 +1,276 @@
+//! A host to talk to.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::definition::Capabilities;
+use flow::engine::Limits;
+use host::runs::keys::{self, ApiKey};
+use host::runs::outbound::Outbound;
+use host::runs::rates::{RateLimiter, RateLimits};
+use host::runs::secrets::NoSecrets;
+use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
+use host::system::{ManualClock, SystemClock, SystemEntropy};
+use serde_json::{Value, json};
+use server::http::{Fixtures, HttpState, Options, Settings, serve};
+use storage::sqlite::SqliteRuns;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::client::{Answer, raw, request};
+
+/// A key with every right.
+pub(crate) const KEY: &str = "ilk_live_000000000000000000000001";
+/// A key of the same tenant that may only read runs.
+pub(crate) const READER: &str = "ilk_live_000000000000000000000002";
+/// A key of another tenant.
+pub(crate) const OTHER: &str = "ilk_live_000000000000000000000003";
+/// A key for tests.
+pub(crate) const TESTER: &str = "ilk_test_000000000000000000000004";
+/// A key that was taken back, and one whose time is over.
+pub(crate) const REVOKED: &str = "ilk_live_000000000000000000000005";
+pub(crate) const EXPIRED: &str = "ilk_live_000000000000000000000006";
+
+/// A running host. It stops when it is dropped; its database goes with it.
+pub(crate) struct Host {
+    pub(crate) address: SocketAddr,
+    pub(crate) runs: Runs,
+    pub(crate) store: Arc<SqliteRuns>,
+    pub(crate) fixtures: Fixtures,
+    shutdown: Option<oneshot::Sender<()>>,
+    served: Option<JoinHandle<std::io::Result<()>>>,
+    _folder: TempDir,
+}
+
+impl Host {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(Settings::default()).await
+    }
+
+    pub(crate) async fn start_with(settings: Settings) -> Self {
+        Self::start_limited(settings, RateLimits::default()).await
+    }
+
+    pub(crate) async fn start_limited(settings: Settings, limits: RateLimits) -> Self {
+        super::logs::log();
+        let folder = TempDir::new().unwrap();
+        let store = Arc::new(SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap());
+        let runs = Runs::new(RunOptions {
+            store: store.clone(),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            limits: Limits::default(),
+            capabilities: Capabilities::OURS,
+            token_secrets: vec![[7; 32]],
+            public_url: "http://host.test".to_owned(),
+            audit_key: AuditKey::from_seed([9; 32]),
+            secrets: Arc::new(NoSecrets),
+            outbound: Outbound::default(),
+        });
+        put_keys(&runs).await;
+        let clock = runs.clone();
+        tokio::spawn(async move { clock.keep_time().await });
+        let fixtures = Fixtures::default();
+        let state = HttpState::new(Options {
+            runs: runs.clone(),
+            settings,
+            entropy: Arc::new(SystemEntropy),
+            fixtures: fixtures.clone(),
+            rate_limiter: RateLimiter::new(limits),
+            // Only the limits look at it: nothing that was spent comes back while a test asks.
+            clock: Arc::new(ManualClock::at(0)),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (shutdown, stopped) = oneshot::channel();
+        let served = tokio::spawn(serve(listener, state, async { drop(stopped.await) }));
+        Self {
+            address,
+            runs,
+            store,
+            fixtures,
+            shutdown: Some(shutdown),
+            served: Some(served),
+            _folder: folder,
+        }
+    }
+
+    /// Stops it, and waits until it has stopped.
+    pub(crate) async fn stop(&mut self) {
+        drop(self.shutdown.take());
+        self.served.take().unwrap().await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Answer {
+        let request = request(method, path, headers, body);
+        tokio::time::timeout(Duration::from_secs(30), raw(self.address, &request)).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[("authorization", &format!("Bearer {KEY}"))], None).await
+    }
+
+    pub(crate) async fn get_as(&self, key: &str, path: &str) -> Answer {
+        self.send("GET", path, &[("authorization", &format!("Bearer {key}"))], None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.post_with(path, &[], body).await
+    }
+
+    pub(crate) async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+        let key = format!("Bearer {KEY}");
+        let mut all = vec![("content-type", "application/json")];
+        if !headers.iter().any(|(name, _)| *name == "authorization") {
+            all.push(("authorization", &key));
+        }
+        all.extend(headers);
+        self.send("POST", path, &all, Some(body.to_string().as_bytes())).await
+    }
+
+    /// Registers a workflow.
+    pub(crate) async fn register(&self, workflow: &Value) {
+        let answer = self.post("/v1/workflows", workflow).await;
+        assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
+    }
+
+    /// Creates a run of a workflow, and gives its id.
+    pub(crate) async fn create(&self, workflow_id: &str) -> String {
+        self.create_with(&json!({"workflowId": workflow_id})).await
+    }
+
+    pub(crate) async fn create_with(&self, body: &Value) -> String {
+        let created = self.post("/v1/runs", body).await.expect(201);
+        created["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until a run is at its end, by polling as a client would.
+    pub(crate) async fn end_of(&self, run_id: &str) -> Value {
+        let mut last = -1;
+        loop {
+            let polled =
+                self.get(&format!("/v1/runs/{run_id}/events/poll?lastSequence={last}&timeout=20")).await;
+            let polled = polled.expect(200);
+            if let Some(event) = polled["events"].as_array().unwrap().last() {
+                last = event["sequence"].as_i64().unwrap();
+            }
+            if polled["isComplete"] == true {
+                return self.get(&format!("/v1/runs/{run_id}")).await.expect(200);
+            }
+        }
+    }
+}
+
+async fn put_keys(runs: &Runs) {
+    let all = Scope::ALL.to_vec();
+    let cases = [
+        (KEY, "full", "a", all.clone(), None, None),
+        (READER, "reader", "a", vec![Scope::RunsRead], None, None),
+        (OTHER, "other", "b", all.clone(), None, None),
+        (TESTER, "tester", "a", all.clone(), None, None),
+        (REVOKED, "revoked", "a", all.clone(), Some(1), None),
+        (EXPIRED, "expired", "a", all, None, Some(1)),
+    ];
+    for (text, id, tenant, scopes, revoked_at, expires_at) in cases {
+        let key = ApiKey {
+            id: id.to_owned(),
+            tenant: tenant.to_owned(),
+            scopes,
+            test: text == TESTER,
+            created_at: 0,
+            expires_at,
+            revoked_at,
+        };
+        runs.put_key(keys::hash(text), &key).await.unwrap();
+    }
+}
+
+/// A workflow whose nodes follow one another.
+pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)], variables: &Value) -> Value {
+    let listed: Vec<Value> = nodes
+        .iter()
+        .map(|(node, type_id, config)| {
+            json!({
+                "id": node, "typeId": type_id, "name": node, "position": {"x": 0, "y": 0},
+                "config": config, "inputs": {},
+            })
+        })
+        .collect();
+    let edges: Vec<Value> = nodes
+        .windows(2)
+        .map(|pair| json!({"id": format!("{}-{}", pair[0].0, pair[1].0), "sourceNodeId": pair[0].0, "targetNodeId": pair[1].0}))
+        .collect();
+    json!({
+        "id": id, "name": id, "version": "1", "nodes": listed, "edges": edges,
+        "triggers": [{"id": "t", "type": "manual"}], "variables": variables, "metadata": {}, "settings": {},
+    })
+}
+
+/// One node that does nothing.
+pub(crate) fn noop() -> Value {
+    workflow("noop", &[("only", "core.noop", json!({}))], &json!([]))
+}
+
+/// One node that takes half a minute.
+pub(crate) fn slow() -> Value {
+    workflow("slow", &[("wait", "core.delay", json!({"delayMs": 30_000}))], &json!([]))
+}
+
+/// One node that takes a fifth of a second.
+pub(crate) fn short() -> Value {
+    workflow(
+        "short",
+        &[
+            ("first", "core.noop", json!({})),
+            ("wait", "core.delay", json!({"delayMs": 200})),
+            ("last", "core.noop", json!({})),
+        ],
+        &json!([]),
+    )
+}
+
+/// One node that asks for an approval.
+pub(crate) fn gate() -> Value {
+    let config = json!({"title": "Go on?", "actions": ["accept", "reject"]});
+    workflow("gate", &[("gate", "core.approvalGate", config)], &json!([]))
+}
+
+/// Where the project's copy of the protocol's own files is.
+fn protocol(path: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/openwop").join(path)
+}
+
+/// A file of the protocol's own, where the project's copy of them is there.
+#[expect(clippy::print_stderr, reason = "a test that did not check anything has to say so")]
+pub(crate) fn protocol_file(path: &str) -> Option<Value> {
+    let path = protocol(path);
+    match std::fs::read(&path) {
+        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
+        Err(_) => {
+            eprintln!("NOT CHECKED: there is no {}", path.display());
+            None
+        }
+    }
+}
+
+/// Every document of a folder of the protocol's own, where it is there.
+#[expect(clippy::print_stderr, reason = "a test that did not check anything has to say so")]
+pub(crate) fn protocol_folder(path: &str) -> Option<Vec<Value>> {
+    let path = protocol(path);
+    let Ok(folder) = std::fs::read_dir(&path) else {
+        eprintln!("NOT CHECKED: there is no {}", path.display());
+        return None;
+    };
+    let files =
+        folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension() == Some("json".as_ref()));
+    Some(files.map(|path| serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()).collect())
+}

@@ -1,0 +1,264 @@
+//! Streams of events.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::client::{parse, request};
+use super::service::{Host, KEY, gate, noop, short, slow};
+use server::http::Settings;
+
+/// A frame.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Frame {
+    id: Option<u64>,
+    event: String,
+    data: Value,
+    comment: bool,
+}
+
+fn frames(text: &str) -> Vec<Frame> {
+    let frame = |block: &str| {
+        let mut frame = Frame::default();
+        for line in block.lines() {
+            match line.split_once(':').map(|(name, value)| (name, value.trim())) {
+                Some(("id", value)) => frame.id = Some(value.parse().unwrap()),
+                Some(("event", value)) => frame.event = value.to_owned(),
+                Some(("data", value)) => frame.data = serde_json::from_str(value).unwrap(),
+                Some(("", _)) => frame.comment = true,
+                other => panic!("{other:?}"),
+            }
+        }
+        frame
+    };
+    text.split("\n\n").filter(|block| !block.is_empty()).map(frame).collect()
+}
+
+async fn stream(host: &Host, run_id: &str, query: &str, headers: &[(&str, &str)]) -> Vec<Frame> {
+    let key = format!("Bearer {KEY}");
+    let mut all = vec![("authorization", key.as_str()), ("accept", "text/event-stream")];
+    all.extend(headers);
+    let answer = host.send("GET", &format!("/v1/runs/{run_id}/events{query}"), &all, None).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    assert_eq!(answer.header("cache-control"), Some("no-cache"));
+    assert_eq!(answer.header("x-accel-buffering"), Some("no"));
+    assert!(answer.header("content-encoding").is_none());
+    frames(&answer.text())
+}
+
+fn names(frames: &[Frame]) -> Vec<&str> {
+    frames.iter().map(|frame| frame.event.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_stream_shows_what_was_then_what_happens_and_closes_after_the_end() {
+    let host = Host::start().await;
+    host.register(&short()).await;
+    let run_id = host.create("short").await;
+    let live = stream(&host, &run_id, "?streamMode=debug", &[("accept-encoding", "gzip")]).await;
+    let ids: Vec<u64> = live.iter().map(|frame| frame.id.unwrap()).collect();
+    assert_eq!(ids, (0..ids.len() as u64).collect::<Vec<_>>(), "no gap and nothing twice");
+    assert_eq!(live.last().unwrap().event, "run.completed");
+    assert!(live.iter().all(|frame| frame.data["type"] == frame.event.as_str()));
+    assert_eq!(stream(&host, &run_id, "?streamMode=debug", &[]).await, live, "and the same afterwards");
+}
+
+#[tokio::test]
+async fn modes_show_what_they_are_for() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let run_id = host.create("noop").await;
+    let updates = stream(&host, &run_id, "", &[]).await;
+    assert_eq!(names(&updates), ["run.started", "node.completed", "run.completed"]);
+    assert_eq!(stream(&host, &run_id, "?streamMode=updates", &[]).await, updates);
+    let debug = stream(&host, &run_id, "?streamMode=debug", &[]).await;
+    assert!(names(&debug).contains(&"node.started"));
+    assert_eq!(stream(&host, &run_id, "?streamMode=updates,debug", &[]).await, debug);
+    assert_eq!(stream(&host, &run_id, "?streamMode=messages", &[]).await, []);
+    assert_eq!(stream(&host, &run_id, "?streamMode=updates,messages", &[]).await, updates);
+    let values = stream(&host, &run_id, "?streamMode=values", &[]).await;
+    assert!(names(&values).iter().all(|name| *name == "state.snapshot"));
+    let last = &values.last().unwrap().data;
+    assert_eq!((&last["runId"], &last["status"]), (&json!(run_id), &json!("completed")));
+}
+
+#[tokio::test]
+async fn snapshots_follow_a_run_to_its_end() {
+    let host = Host::start().await;
+    host.register(&short()).await;
+    let run_id = host.create("short").await;
+    let values = stream(&host, &run_id, "?streamMode=values", &[]).await;
+    let statuses: Vec<_> = values.iter().map(|frame| frame.data["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses.last(), Some(&"completed"));
+    assert!(
+        statuses.len() >= 2 && statuses[..statuses.len() - 1].iter().all(|status| *status == "running"),
+        "{statuses:?}"
+    );
+    let ids: Vec<_> = values.iter().map(|frame| frame.id.unwrap()).collect();
+    assert!(ids.is_sorted());
+}
+
+#[tokio::test]
+async fn many_readers_of_one_run_see_the_same() {
+    let host = Host::start().await;
+    host.register(&short()).await;
+    let run_id = host.create("short").await;
+    let readers = (0..20).map(|_| stream(&host, &run_id, "?streamMode=debug", &[]));
+    let seen = futures_util::future::join_all(readers).await;
+    assert!(seen.iter().all(|frames| *frames == seen[0] && frames.last().unwrap().event == "run.completed"));
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_before_the_media_type_counts() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let run_id = host.create("noop").await;
+    let key = format!("Bearer {KEY}");
+    for accept in ["text/event-stream", "application/json", "*/*"] {
+        for mode in ["all", "updates,all", "values,updates", ""] {
+            let path = format!("/v1/runs/{run_id}/events?streamMode={mode}");
+            let answer = host.send("GET", &path, &[("authorization", &key), ("accept", accept)], None).await;
+            let refused = answer.refused(400, "unsupported_stream_mode");
+            assert_eq!(refused["details"]["supported"], json!(["updates", "values", "messages", "debug"]));
+        }
+        for query in ["bufferMs=5001", "bufferMs=-1", "bufferMs=x"] {
+            let path = format!("/v1/runs/{run_id}/events?{query}");
+            let answer = host.send("GET", &path, &[("authorization", &key), ("accept", accept)], None).await;
+            answer.refused(400, "validation_error");
+        }
+        let bad = [("authorization", key.as_str()), ("accept", accept), ("last-event-id", "abc")];
+        let answer = host.send("GET", &format!("/v1/runs/{run_id}/events"), &bad, None).await;
+        answer.refused(400, "validation_error");
+    }
+    host.get("/v1/runs/none/events").await.refused(404, "run_not_found");
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_where_it_broke_off() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let run_id = host.create("noop").await;
+    let all = stream(&host, &run_id, "?streamMode=debug", &[]).await;
+    for (place, frame) in all.iter().enumerate() {
+        let last = frame.id.unwrap().to_string();
+        let rest = stream(&host, &run_id, "?streamMode=debug", &[("last-event-id", &last)]).await;
+        assert_eq!(rest, all[place + 1..], "after {last}");
+    }
+    let values = stream(&host, &run_id, "?streamMode=values", &[("last-event-id", "0")]).await;
+    assert_eq!(values.first().unwrap().event, "state.snapshot", "a baseline comes first");
+}
+
+#[tokio::test]
+async fn gathered_events_come_together_and_the_end_comes_at_once() {
+    let host = Host::start().await;
+    host.register(&short()).await;
+    let run_id = host.create("short").await;
+    // The buffer is longer than the test waits for anything.
+    let batches = stream(&host, &run_id, "?bufferMs=5000&streamMode=debug", &[]).await;
+    assert!(names(&batches).iter().all(|name| *name == "batch"));
+    let events: Vec<&Value> = batches.iter().flat_map(|batch| batch.data.as_array().unwrap()).collect();
+    let sequences: Vec<u64> = events.iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(sequences, (0..sequences.len() as u64).collect::<Vec<_>>());
+    assert_eq!(events.last().unwrap()["type"], "run.completed");
+    for batch in &batches {
+        assert_eq!(batch.id, batch.data.as_array().unwrap().last().unwrap()["sequence"].as_u64());
+    }
+    assert!(!names(&stream(&host, &run_id, "?bufferMs=0", &[]).await).contains(&"batch"));
+}
+
+#[tokio::test]
+async fn without_a_stream_the_events_are_a_document() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    host.register(&slow()).await;
+    let key = format!("Bearer {KEY}");
+    let headers = [("authorization", key.as_str()), ("accept", "application/json")];
+    let run_id = host.create("noop").await;
+    let page = host.send("GET", &format!("/v1/runs/{run_id}/events"), &headers, None).await.expect(200);
+    let kinds: Vec<_> =
+        page["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["run.started", "node.completed", "run.completed"]);
+    assert_eq!(page["isComplete"], true);
+    let run_id = host.create("slow").await;
+    let page = host.send("GET", &format!("/v1/runs/{run_id}/events"), &headers, None).await.expect(200);
+    assert_eq!(page["isComplete"], false);
+}
+
+/// A stream that is read bit by bit.
+struct Open {
+    stream: tokio::net::TcpStream,
+    received: Vec<u8>,
+}
+
+impl Open {
+    async fn new(host: &Host, path: &str) -> Self {
+        let mut stream = tokio::net::TcpStream::connect(host.address).await.unwrap();
+        let key = format!("Bearer {KEY}");
+        stream.write_all(&request("GET", path, &[("authorization", &key)], None)).await.unwrap();
+        Self { stream, received: Vec::new() }
+    }
+
+    /// Reads until the frames so far are as wanted.
+    async fn until(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        let reading = async {
+            loop {
+                let text = parse(&self.received).map(|answer| answer.text()).unwrap_or_default();
+                if wanted(&text) {
+                    return text;
+                }
+                let mut bytes = [0; 4096];
+                let count = self.stream.read(&mut bytes).await.unwrap();
+                assert_ne!(count, 0, "the stream ended with {text}");
+                self.received.extend_from_slice(&bytes[..count]);
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), reading).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_stream_says_that_it_lives() {
+    let settings = Settings { keep_alive: Duration::from_millis(20), ..Settings::default() };
+    let host = Host::start_with(settings).await;
+    host.register(&slow()).await;
+    let run_id = host.create("slow").await;
+    let mut open = Open::new(&host, &format!("/v1/runs/{run_id}/events")).await;
+    open.until(|text| text.matches(":keepalive\n\n").count() + text.matches(": keepalive\n\n").count() >= 2)
+        .await;
+}
+
+#[tokio::test]
+async fn a_waiting_run_is_shown_at_once_even_when_events_are_gathered() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let mut open =
+        Open::new(&host, &format!("/v1/runs/{run_id}/events?bufferMs=5000&streamMode=debug")).await;
+    let text = open.until(|text| text.contains("node.suspended")).await;
+    // What follows in the same append would be in the same batch, had it been gathered until the time was over.
+    let batch = frames(text.split_inclusive("\n\n").next().unwrap()).remove(0);
+    assert_eq!(batch.data.as_array().unwrap().last().unwrap()["type"], "node.suspended", "{text}");
+    let path = format!("/v1/runs/{run_id}/interrupts/gate");
+    host.post(&path, &json!({"resumeValue": {"action": "accept"}})).await.expect(200);
+    open.until(|text| text.contains("run.completed")).await;
+}
+
+#[tokio::test]
+async fn there_are_only_so_many_streams_and_they_end_with_the_host() {
+    let settings = Settings { max_streams: 1, ..Settings::default() };
+    let mut host = Host::start_with(settings).await;
+    host.register(&slow()).await;
+    let run_id = host.create("slow").await;
+    let path = format!("/v1/runs/{run_id}/events");
+    let mut open = Open::new(&host, &path).await;
+    open.until(|text| text.contains("run.started")).await;
+    let refused = host.get(&path).await;
+    refused.refused(429, "rate_limited");
+    assert!(refused.header("retry-after").is_some());
+    host.stop().await;
+    let mut rest = Vec::new();
+    open.stream.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.ends_with(b"0\r\n\r\n"), "the stream was ended properly");
+}
