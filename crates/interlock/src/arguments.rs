@@ -1,8 +1,11 @@
 //! What can be typed.
 
+mod backup;
 mod doctor;
 mod key;
 mod mcp;
+mod run;
+mod serve;
 mod session;
 mod workflow;
 mod workspace;
@@ -15,9 +18,12 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure::Reporting;
 
+pub(crate) use backup::Backup;
 pub(crate) use doctor::Doctor;
-pub(crate) use key::{Key, KeyCommand};
+pub(crate) use key::{Key, KeyCommand, NewApiKey};
 pub(crate) use mcp::Mcp;
+pub(crate) use run::Run;
+pub(crate) use serve::Serve;
 pub(crate) use session::{
     GraphFormat, Session, SessionCommand, SessionExport, SessionGc, SessionGraph, SessionImport, SessionKeep,
     SessionList, SessionShow, SessionTail, SessionVerify,
@@ -74,12 +80,15 @@ pub(crate) struct Globals {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Serve(Serve),
     Mcp(Mcp),
+    Run(Run),
     Compose(Compose),
     Workflow(Workflow),
     Session(Session),
     Workspace(Workspace),
     Key(Key),
+    Backup(Backup),
     Doctor(Doctor),
 }
 
@@ -157,7 +166,9 @@ impl Command {
     pub(crate) const fn reporting(&self) -> Reporting {
         match self {
             // Standard output belongs to the protocol.
-            Self::Mcp(_) => Reporting::Words,
+            Self::Mcp(_) | Self::Serve(_) => Reporting::Words,
+            Self::Run(run) => run.answering.reporting(),
+            Self::Backup(backup) => backup.answering.reporting(),
             Self::Compose(compose) => compose.reporting(),
             Self::Workflow(workflow) => workflow.command.answering().reporting(),
             Self::Session(session) => session.command.answering().reporting(),

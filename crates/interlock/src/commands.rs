@@ -1,9 +1,12 @@
 //! The subcommands, one module each.
 
+pub(crate) mod backup;
 pub(crate) mod compose;
 pub(crate) mod doctor;
 pub(crate) mod key;
 pub(crate) mod mcp;
+pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod workflow;
 pub(crate) mod workspace;

@@ -36,6 +36,16 @@ canon::error_codes! {
         RunUnknown => "RUN_UNKNOWN",
         /// No workflow may have that id.
         WorkflowIdInvalid => "WORKFLOW_ID_INVALID",
+        /// Another process serves the data directory.
+        ServeRunning => "SERVE_RUNNING",
+        /// The address cannot be listened on.
+        ListenFailed => "LISTEN_FAILED",
+        /// A key is needed, and there is none.
+        KeyRequired => "KEY_REQUIRED",
+        /// The host of runs refused.
+        HostRefused => "HOST_REFUSED",
+        /// The server does not answer.
+        ServerUnreachable => "SERVER_UNREACHABLE",
     }
 }
 
@@ -174,7 +184,7 @@ impl Failure {
 
 /// 2 for what is wrong with the call, its input or the machine; 1 for every other refusal, which is an answer.
 fn exit_code(code: &str) -> u8 {
-    const CALL_OR_MACHINE: [&str; 18] = [
+    const CALL_OR_MACHINE: [&str; 22] = [
         "INPUT_UNREADABLE",
         "OUTPUT_UNWRITABLE",
         "CONFIG_INVALID",
@@ -188,6 +198,10 @@ fn exit_code(code: &str) -> u8 {
         "STORE_DAMAGED",
         "KEYRING_INVALID",
         "STORE_TOO_LARGE",
+        "SERVE_RUNNING",
+        "LISTEN_FAILED",
+        "KEY_REQUIRED",
+        "SERVER_UNREACHABLE",
         "APPLY_IO",
         "APPLY_NO_SPACE",
         "APPLY_STATE_DIR_OTHER_FS",

@@ -31,6 +31,9 @@ use crate::arguments::{Arguments, Command};
 fn main() -> ExitCode {
     let Arguments { globals, command } = Arguments::parse();
     let result = match &command {
+        Command::Serve(serve) => commands::serve::run(serve, &globals),
+        Command::Run(run) => commands::run::run(run, &globals),
+        Command::Backup(backup) => commands::backup::run(backup, &globals),
         Command::Mcp(mcp) => commands::mcp::run(mcp, &globals),
         Command::Compose(compose) => commands::compose::run(compose),
         Command::Workflow(workflow) => commands::workflow::run(&workflow.command, &globals),

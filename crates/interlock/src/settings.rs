@@ -9,6 +9,12 @@
 //! [guide]
 //! workflow_dirs = ["/srv/workflows"]     # further folders of workflow files; a later one wins
 //! workspace_roots = ["/home/me/code"]    # where workspaces may be; without, anywhere
+//!
+//! [server]
+//! public_url = "https://host.example"    # where clients reach `serve`, when a proxy stands in front
+//!
+//! [secrets]
+//! deploy-key = "env:DEPLOY_KEY"          # by reference: `env:NAME` or `file:/path`
 //! ```
 //!
 //! A key that nothing reads is refused with the nearest name that something does: a setting that is silently
@@ -17,6 +23,7 @@
 mod file;
 mod places;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -44,6 +51,10 @@ pub(crate) struct Settings {
     pub(crate) workflow_dirs: Setting<Vec<PathBuf>>,
     /// Where workspaces may be; anywhere, if there are none.
     pub(crate) workspace_roots: Setting<Vec<PathBuf>>,
+    /// Where clients reach `serve`.
+    pub(crate) public_url: Setting<Option<String>>,
+    /// Where secrets come from, by name.
+    pub(crate) secrets: Setting<BTreeMap<String, String>>,
     /// The user's own workflows.
     pub(crate) user_workflows: Option<PathBuf>,
 }
@@ -135,6 +146,11 @@ impl Settings {
             config,
             workflow_dirs: file.workflow_dirs.unwrap_or_else(none),
             workspace_roots: file.workspace_roots.unwrap_or_else(none),
+            public_url: match file.public_url {
+                Some(Setting { value, origin }) => Setting { value: Some(value), origin },
+                None => Setting { value: None, origin: Origin::Default },
+            },
+            secrets: file.secrets.unwrap_or(Setting { value: BTreeMap::new(), origin: Origin::Default }),
             user_workflows: places::user_workflows(environment),
         })
     }

@@ -36,12 +36,47 @@ Examples:
   End every token that was ever handed out:
     interlock key rotate && interlock key rotate")]
     Rotate(Answering),
+
+    NewApiKey(NewApiKey),
+}
+
+/// Make a key for clients of `interlock serve`. It is shown once.
+///
+/// A key belongs to a tenant and has scopes; none implies another. Only its hash is kept.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  A key for everything, of the default tenant:
+    interlock key new-api-key
+
+  A key that can only look, of another tenant, for thirty days:
+    interlock key new-api-key --tenant acme --scope runs:read --scope manifest:read --expires 30d")]
+pub(crate) struct NewApiKey {
+    /// Whose data the key opens.
+    #[arg(long, value_name = "T", default_value = "default")]
+    pub(crate) tenant: String,
+
+    /// What the key may be used for; everything, if none is given. May be given several times.
+    #[arg(long = "scope", value_name = "S")]
+    pub(crate) scopes: Vec<String>,
+
+    /// A key for tests, which may force versions of the engine.
+    #[arg(long)]
+    pub(crate) test: bool,
+
+    /// For how long it is good: 12h, 30d.
+    #[arg(long, value_name = "D")]
+    pub(crate) expires: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) answering: Answering,
 }
 
 impl KeyCommand {
     pub(crate) const fn answering(&self) -> Answering {
         match self {
             Self::List(answering) | Self::Rotate(answering) => *answering,
+            Self::NewApiKey(new) => new.answering,
         }
     }
 }

@@ -95,6 +95,22 @@ fn lines(settings: &Settings) -> Vec<Line> {
             value: paths(&settings.workspace_roots.value),
             origin: settings.workspace_roots.origin.clone(),
         },
+        Line {
+            name: "server.public_url",
+            value: settings.public_url.value.clone().into_iter().collect(),
+            origin: settings.public_url.origin.clone(),
+        },
+        Line {
+            name: "secrets",
+            // Names and references, which are no secrets.
+            value: settings
+                .secrets
+                .value
+                .iter()
+                .map(|(name, reference)| format!("{name} = {reference}"))
+                .collect(),
+            origin: settings.secrets.origin.clone(),
+        },
     ]
 }
 

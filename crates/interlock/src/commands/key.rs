@@ -1,5 +1,7 @@
 //! `interlock key`.
 
+mod api_key;
+
 use guide::token::Keyring;
 use host::system::{Entropy as _, SystemEntropy};
 use serde_json::{Value, json};
@@ -14,6 +16,7 @@ use crate::settings::Settings;
 pub(crate) fn run(command: &KeyCommand, globals: &Globals) -> Result<Answer, Failure> {
     let settings = Settings::load(globals)?;
     let keyring = match command {
+        KeyCommand::NewApiKey(new) => return api_key::run(new, &settings),
         KeyCommand::List(_) => service::open_files_to_read(&settings)?.keyring()?,
         KeyCommand::Rotate(_) => {
             let mut entropy = [0; 32];

@@ -1,5 +1,6 @@
 //! The settings file: TOML, read strictly.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -16,7 +17,8 @@ use crate::failure::{CommandErrorCode, Failure};
 const FILE_BYTES: usize = 256 * 1024;
 
 /// Every key there is, as it would be written with dots.
-const KEYS: [&str; 3] = ["data_dir", "guide.workflow_dirs", "guide.workspace_roots"];
+const KEYS: [&str; 5] =
+    ["data_dir", "guide.workflow_dirs", "guide.workspace_roots", "secrets", "server.public_url"];
 
 /// What a settings file says.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +26,8 @@ pub(super) struct FileSettings {
     pub(super) data_dir: Option<Setting<PathBuf>>,
     pub(super) workflow_dirs: Option<Setting<Vec<PathBuf>>>,
     pub(super) workspace_roots: Option<Setting<Vec<PathBuf>>>,
+    pub(super) public_url: Option<Setting<String>>,
+    pub(super) secrets: Option<Setting<BTreeMap<String, String>>>,
 }
 
 impl FileSettings {
@@ -105,17 +109,30 @@ impl Reader<'_> {
                         self.below(item.as_str().ok_or_else(|| self.wrong(&key, item, "a path in quotes"))?);
                     settings.data_dir = Some(Setting { value, origin: self.origin(span) });
                 }
-                "guide" => {
+                "guide" | "server" => {
                     let inner = item.as_table_like().ok_or_else(|| self.wrong(&key, item, "a table"))?;
+                    let prefix = format!("{key}.");
                     match item.as_table() {
-                        Some(inner) => self.table("guide.", inner, settings)?,
+                        Some(inner) => self.table(&prefix, inner, settings)?,
                         // `guide = { … }`, which has no table of its own.
                         None => {
                             let inner: Table =
                                 inner.iter().map(|(name, item)| (name.to_owned(), item.clone())).collect();
-                            self.table("guide.", &inner, settings)?;
+                            self.table(&prefix, &inner, settings)?;
                         }
                     }
+                }
+                "server.public_url" => {
+                    let url = item.as_str().ok_or_else(|| self.wrong(&key, item, "a URL in quotes"))?;
+                    settings.public_url = Some(Setting { value: url.to_owned(), origin: self.origin(span) });
+                }
+                "secrets" => {
+                    let wrong = || self.wrong(&key, item, "a table of references such as `env:NAME`");
+                    let references = item.as_table_like().ok_or_else(wrong)?.iter();
+                    let references =
+                        references.map(|(name, item)| Some((name.to_owned(), item.as_str()?.to_owned())));
+                    let value = references.collect::<Option<BTreeMap<_, _>>>().ok_or_else(wrong)?;
+                    settings.secrets = Some(Setting { value, origin: self.origin(span) });
                 }
                 "guide.workflow_dirs" => {
                     settings.workflow_dirs =
@@ -157,7 +174,7 @@ impl Reader<'_> {
     }
 
     fn unknown(&self, key: &str, span: Option<Range<usize>>) -> Failure {
-        let tables = ["guide"];
+        let tables = ["guide", "server"];
         let near = nearest(key, KEYS.iter().chain(&tables), 1).first().map(|near| (**near).to_owned());
         // The last part may be right in another place.
         let last = key.rsplit('.').next().unwrap_or(key);

@@ -10,6 +10,7 @@ mod layering;
 mod mcp;
 mod program;
 mod salvage;
+mod serve;
 mod session;
 mod settings;
 mod workflow;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::house::{House, TINY};
+use crate::program::{root, run, text};
 
 #[test]
 fn the_list_says_what_there_is_and_which_file_won() {
@@ -158,4 +159,20 @@ fn a_new_workflow_is_valid_and_overwrites_nothing() {
         house.json(&["workflow", "new", "team.other", "-o", "other.txt"], 2)["code"],
         "OUTPUT_UNWRITABLE"
     );
+}
+
+#[test]
+fn a_workflow_that_is_run_is_validated_by_its_own_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = root().join("examples/runs/hello.json");
+    let bad = folder.path().join("bad.json");
+    let text_of = std::fs::read_to_string(&good).unwrap();
+    std::fs::write(&bad, text_of.replace("core.approvalGate", "core.aprovalGate")).unwrap();
+    let validate = |file: &std::path::Path| run(&["workflow", "validate", file.to_str().unwrap()], b"");
+    let (accepted, refused) = (validate(&good), validate(&bad));
+    assert_eq!(accepted.status.code(), Some(0), "{}", text(&accepted.stderr));
+    assert!(text(&accepted.stdout).contains("hello, 2 nodes"), "{}", text(&accepted.stdout));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stdout).contains("/nodes/0/typeId"), "{}", text(&refused.stdout));
+    assert!(text(&refused.stdout).contains("did you mean `core.approvalGate`?"), "{}", text(&refused.stdout));
 }

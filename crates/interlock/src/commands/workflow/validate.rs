@@ -1,29 +1,68 @@
 //! `interlock workflow validate`.
+//!
+//! A file is of the kind that its shape says: one with `nodes` is run, one with `steps` guides.
 
+use canon::digest::Digest;
+use flow::definition::{Capabilities, Definition, Problem};
 use guide::workflow::compile::Validation;
 use serde_json::{Value, json};
 
 use super::{problem_words, validated, warning_words, wire};
 use crate::arguments::WorkflowValidate;
+use crate::commands::serve::{Found, read_workflow};
 use crate::failure::{Answer, Failure};
-use crate::output::{self, GOOD, Layout};
+use crate::output::{self, BAD, GOOD, HEADING, Layout};
+
+/// What was found out about a file.
+enum Checked {
+    Guided(Box<Validation>),
+    Run(Result<(String, Digest, usize), Vec<Problem>>),
+}
+
+impl Checked {
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::Guided(validation) => validation.problems.is_empty(),
+            Self::Run(checked) => checked.is_ok(),
+        }
+    }
+}
 
 pub(super) fn run(arguments: &WorkflowValidate) -> Result<Answer, Failure> {
     let mut checked = Vec::with_capacity(arguments.files.len());
     for path in &arguments.files {
-        checked.push((path.display().to_string(), validated(path)?));
+        let found = match read_workflow(path) {
+            Found::Run(document) => Checked::Run(
+                Definition::check(&document, &Capabilities::OURS)
+                    .map(|definition| (definition.id, definition.digest, definition.nodes.len())),
+            ),
+            // What is neither is told as the guided kind tells it, with the place.
+            Found::Guided | Found::Neither(_) => Checked::Guided(Box::new(validated(path)?)),
+        };
+        checked.push((path.display().to_string(), found));
     }
-    let valid = checked.iter().all(|(_, validation)| validation.problems.is_empty());
+    let valid = checked.iter().all(|(_, checked)| checked.is_valid());
     if arguments.answering.json {
-        let files: Vec<Value> = checked.iter().map(|(file, validation)| document(file, validation)).collect();
+        let files: Vec<Value> = checked.iter().map(|(file, checked)| document(file, checked)).collect();
         output::json(&json!({"valid": valid, "files": files}), Layout::Compact)?;
     } else {
-        output::text(&checked.iter().map(|(file, validation)| words(file, validation)).collect::<String>())?;
+        output::text(&checked.iter().map(|(file, checked)| words(file, checked)).collect::<String>())?;
     }
     Ok(Answer::yes_if(valid))
 }
 
-fn document(file: &str, validation: &Validation) -> Value {
+fn document(file: &str, checked: &Checked) -> Value {
+    let validation = match checked {
+        Checked::Guided(validation) => validation,
+        Checked::Run(Ok((workflow_id, digest, _))) => {
+            return json!({
+                "file": file, "valid": true, "workflowId": workflow_id, "workflowHash": digest, "problems": [], "warnings": []
+            });
+        }
+        Checked::Run(Err(problems)) => {
+            return json!({"file": file, "valid": false, "problems": problems, "warnings": []});
+        }
+    };
     let compiled = validation.compiled.as_ref();
     json!({
         "file": file,
@@ -35,7 +74,20 @@ fn document(file: &str, validation: &Validation) -> Value {
     })
 }
 
-fn words(file: &str, validation: &Validation) -> String {
+fn words(file: &str, checked: &Checked) -> String {
+    let validation = match checked {
+        Checked::Guided(validation) => validation,
+        Checked::Run(Ok((workflow_id, _, nodes))) => {
+            return format!("{GOOD}ok{GOOD:#} {file}: {workflow_id}, {nodes} nodes\n");
+        }
+        Checked::Run(Err(problems)) => {
+            let told = problems.iter().map(|problem| {
+                let (path, message) = (output::clean(&problem.path), output::clean(&problem.message));
+                format!("{BAD}error{BAD:#} {HEADING}{file}{HEADING:#} at {path}\n  {message}\n")
+            });
+            return told.collect();
+        }
+    };
     let mut words: String = validation.problems.iter().map(problem_words).collect();
     if let Some(compiled) = &validation.compiled {
         let workflow = &compiled.workflow;

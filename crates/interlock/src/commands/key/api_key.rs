@@ -1,0 +1,97 @@
+//! `interlock key new-api-key`.
+
+use canon::error::Envelope;
+use canon::nearest::nearest;
+use host::runs::keys::{hash, new_key};
+use host::runs::{ApiKey, Scope};
+use host::system::{Clock as _, SystemClock, SystemEntropy};
+use serde_json::json;
+
+use crate::arguments::NewApiKey;
+use crate::commands::serve::{open_runs, refused};
+use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::output::{self, Layout};
+use crate::settings::Settings;
+
+/// The longest name of a tenant, in characters: it is part of every key of the store.
+const MAX_TENANT: usize = 64;
+
+pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, Failure> {
+    let scopes = scopes(&arguments.scopes)?;
+    let tenant = &arguments.tenant;
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    if tenant.is_empty() || tenant.len() > MAX_TENANT || !tenant.chars().all(is_name) {
+        return Err(usage(
+            &format!("`{tenant}` cannot be a tenant"),
+            &format!("Use 1 to {MAX_TENANT} lower-case letters, digits, `-` and `_`."),
+        ));
+    }
+    let now = SystemClock.now_ms();
+    let expires_at =
+        arguments.expires.as_deref().map(|text| lifetime(text).map(|lifetime| now + lifetime)).transpose()?;
+    let key = new_key(arguments.test, &SystemEntropy).map_err(|error| Failure::Unreadable {
+        name: "the system's entropy".to_owned(),
+        cause: std::io::Error::other(error),
+    })?;
+    let known = ApiKey {
+        id: format!("key_{}", &hash(&key).to_hex()[..12]),
+        tenant: tenant.clone(),
+        scopes,
+        test: arguments.test,
+        created_at: now,
+        expires_at,
+        revoked_at: None,
+    };
+    // The store may be written by several processes, so a server that is there need not be asked.
+    let runs = open_runs(settings, "")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime =
+        runtime.map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })?;
+    runtime.block_on(runs.put_key(hash(&key), &known)).map_err(|refusal| refused(&refusal))?;
+    if arguments.answering.json {
+        output::json(
+            &json!({"key": key, "id": known.id, "tenant": known.tenant, "scopes": known.scopes}),
+            Layout::Compact,
+        )?;
+    } else {
+        output::text(&format!(
+            "{key}\n\nShown once; only its hash is kept. It is `{}` of the tenant `{}`.",
+            known.id, known.tenant
+        ))?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
+    if names.is_empty() {
+        return Ok(Scope::ALL.to_vec());
+    }
+    let scope = |name: &String| {
+        Scope::parse(name).ok_or_else(|| {
+            let meant = nearest(name, Scope::ALL.iter().map(|scope| scope.as_str()), 1);
+            let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+            let hint = meant.first().map(|meant| format!("Did you mean `{meant}`? ")).unwrap_or_default();
+            usage(&format!("there is no scope `{name}`"), &format!("{hint}There are {}.", known.join(", ")))
+        })
+    };
+    names.iter().map(scope).collect()
+}
+
+/// `12h`, `30d`, as milliseconds.
+fn lifetime(text: &str) -> Result<u64, Failure> {
+    let refused = || usage(&format!("`{text}` is no time"), "Write a number with m, h or d: 90m, 12h, 30d.");
+    let (digits, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
+    let minutes: u64 = match unit {
+        "m" => 1,
+        "h" => 60,
+        "d" => 24 * 60,
+        _ => return Err(refused()),
+    };
+    let number: u64 =
+        digits.parse().ok().filter(|number| (1..=36_500).contains(number)).ok_or_else(refused)?;
+    Ok(number * minutes * 60_000)
+}
+
+fn usage(message: &str, help: &str) -> Failure {
+    Envelope::new(CommandErrorCode::InputUnreadable, message).suggest(help).into()
+}

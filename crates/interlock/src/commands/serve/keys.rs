@@ -1,0 +1,78 @@
+//! Which keys a server begins with.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use canon::error::Envelope;
+use host::runs::keys::{MIN_KEY_CHARACTERS, hash, new_key};
+use host::runs::{ApiKey, Runs, Scope};
+use host::system::{Clock as _, SystemClock, SystemEntropy};
+
+use super::{TENANT, refused};
+use crate::failure::{CommandErrorCode, Failure};
+use crate::output;
+use crate::settings::Settings;
+
+/// The environment variable of a key.
+pub(crate) const KEY_VARIABLE: &str = "INTERLOCK_API_KEY";
+/// The one place where a key is kept as it is, for this machine's own tools.
+pub(crate) const LOCAL_KEY: &str = "keys/local-api-key";
+
+/// Makes sure that somebody can sign in: with the key of the environment, with those that were made before, or with one that is made
+/// now and printed once.
+pub(super) async fn prepare(runs: &Runs, settings: &Settings, address: SocketAddr) -> Result<(), Failure> {
+    if let Ok(key) = std::env::var(KEY_VARIABLE) {
+        if key.chars().count() < MIN_KEY_CHARACTERS {
+            let message = format!("{KEY_VARIABLE} has fewer than {MIN_KEY_CHARACTERS} characters");
+            return Err(Envelope::new(CommandErrorCode::ConfigInvalid, message)
+                .suggest("Use a long random text, such as the output of `openssl rand -hex 24`.")
+                .into());
+        }
+        return put(runs, &key, "environment").await;
+    }
+    let known = runs.keys().map_err(|refusal| refused(&refusal))?;
+    let path = settings.data_dir.value.join(LOCAL_KEY);
+    if known.iter().all(|(_, key)| key.id == "local" || key.revoked_at.is_some())
+        && !address.ip().is_loopback()
+    {
+        let message = format!("{address} can be reached by others, and no key was set");
+        return Err(Envelope::new(CommandErrorCode::KeyRequired, message)
+            .suggest(format!(
+                "Set {KEY_VARIABLE}, make a key with `interlock key new-api-key`, or listen on 127.0.0.1."
+            ))
+            .into());
+    }
+    if path.exists() || !known.is_empty() {
+        return Ok(());
+    }
+    let key = new_key(false, &SystemEntropy).map_err(|error| Failure::Unreadable {
+        name: "the system's entropy".to_owned(),
+        cause: std::io::Error::other(error),
+    })?;
+    let write = || -> std::io::Result<()> {
+        let mut file = File::options().create_new(true).write(true).mode(0o600).open(&path)?;
+        file.write_all(key.as_bytes())?;
+        file.sync_all()
+    };
+    put(runs, &key, "local").await?;
+    write().map_err(|cause| Failure::Unwritable { name: path.display().to_string(), cause })?;
+    output::text(&format!(
+        "A key was made; it is shown once, and kept in {} for this machine:\n\n  {key}\n",
+        path.display()
+    ))
+}
+
+async fn put(runs: &Runs, key: &str, id: &str) -> Result<(), Failure> {
+    let known = ApiKey {
+        id: id.to_owned(),
+        tenant: TENANT.to_owned(),
+        scopes: Scope::ALL.to_vec(),
+        test: false,
+        created_at: SystemClock.now_ms(),
+        expires_at: None,
+        revoked_at: None,
+    };
+    runs.put_key(hash(key), &known).await.map_err(|refusal| refused(&refusal))
+}

@@ -1,0 +1,289 @@
+//! `interlock serve` and what works with it, driven as the real program.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::program::{interlock, root, run_command, text};
+
+const KEY: &str = "a-key-of-the-tests-0123456789";
+
+/// A server on a data directory, killed when it is dropped.
+struct Served {
+    process: Child,
+    url: String,
+}
+
+impl Served {
+    /// Starts one, and waits until it says where it listens.
+    fn on(data: &Path, workflows: &Path) -> Self {
+        let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+        command
+            .arg(data)
+            .arg("--workflows")
+            .arg(workflows)
+            .env("INTERLOCK_API_KEY", KEY)
+            .env("INTERLOCK_LOG", "warn");
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url =
+            line.split_whitespace().nth(1).unwrap_or_else(|| panic!("no address in {line:?}")).to_owned();
+        Self { process, url }
+    }
+
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+        key: &str,
+        once: Option<&str>,
+    ) -> (u16, Value) {
+        let method: reqwest::Method = method.parse().unwrap();
+        let mut request =
+            reqwest::Client::new().request(method, format!("{}{path}", self.url)).bearer_auth(key);
+        if let Some(once) = once {
+            request = request.header("Idempotency-Key", once);
+        }
+        if let Some(body) = body {
+            request = request.header("Content-Type", "application/json").body(body.to_string());
+        }
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or(Value::Null))
+    }
+
+    async fn create(&self, workflow: &str, inputs: Value) -> String {
+        let body = json!({"workflowId": workflow, "inputs": inputs});
+        let (status, created) = self.ask("POST", "/v1/runs", Some(body), KEY, None).await;
+        assert_eq!(status, 201, "{created}");
+        created["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// The snapshot of a run once it has ended or waits: a long poll for each step, no sleeping.
+    async fn settled(&self, run_id: &str) -> Value {
+        let mut last = -1_i64;
+        loop {
+            let (_, snapshot) = self.ask("GET", &format!("/v1/runs/{run_id}"), None, KEY, None).await;
+            if !["pending", "running"].contains(&snapshot["status"].as_str().unwrap()) {
+                return snapshot;
+            }
+            let poll = format!("/v1/runs/{run_id}/events/poll?lastSequence={last}&timeout=20");
+            let (_, polled) = self.ask("GET", &poll, None, KEY, None).await;
+            last = polled["events"]
+                .as_array()
+                .unwrap()
+                .last()
+                .map_or(last, |event| event["sequence"].as_i64().unwrap());
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn examples() -> std::path::PathBuf {
+    root().join("examples/runs")
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_answered_after_the_server_was_killed() {
+    let data = TempDir::new().unwrap();
+    let served = Served::on(data.path(), &examples());
+    let run_id = served.create("hello", json!({"text": "good morning"})).await;
+    assert_eq!(served.settled(&run_id).await["status"], "waiting-approval");
+    served.kill();
+
+    let served = Served::on(data.path(), &examples());
+    let path = format!("/v1/runs/{run_id}/interrupts/ask");
+    let accept = json!({"resumeValue": {"action": "accept"}});
+    let (status, body) = served.ask("POST", &path, Some(accept.clone()), KEY, None).await;
+    assert_eq!((status, &body["status"]), (200, &json!("completed")), "{body}");
+    let run = served.settled(&run_id).await;
+    assert_eq!(run["variables"]["greeting"], "good morning");
+    assert_eq!(served.ask("POST", &path, Some(accept), KEY, None).await.0, 409, "answered once");
+}
+
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_when_the_server_is_killed_again_and_again() {
+    let data = TempDir::new().unwrap();
+    let workflows = TempDir::new().unwrap();
+    let short = json!({
+        "id": "short", "name": "Short", "version": "1",
+        "nodes": [
+            {"id": "wait", "typeId": "core.delay", "name": "Wait", "position": {"x": 0, "y": 0}, "config": {"delayMs": 40}, "inputs": {}},
+            {"id": "end", "typeId": "core.end", "name": "End", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}
+        ],
+        "edges": [{"id": "e", "sourceNodeId": "wait", "targetNodeId": "end"}],
+        "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    });
+    std::fs::write(workflows.path().join("short.json"), short.to_string()).unwrap();
+    let mut acknowledged: Vec<(String, String)> = Vec::new();
+    for round in 0..6 {
+        let served = Served::on(data.path(), workflows.path());
+        let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
+        let client = reqwest::Client::new();
+        let senders: Vec<_> = (0..8)
+            .map(|sender| {
+                let (client, told, url) = (client.clone(), told.clone(), served.url.clone());
+                tokio::spawn(async move {
+                    for number in 0.. {
+                        let once = format!("{round}-{sender}-{number}");
+                        let request = client.post(format!("{url}/v1/runs")).bearer_auth(KEY);
+                        let request = request
+                            .header("Content-Type", "application/json")
+                            .header("Idempotency-Key", &once);
+                        let Ok(response) =
+                            request.body(json!({"workflowId": "short"}).to_string()).send().await
+                        else {
+                            return;
+                        };
+                        let Ok(body) = response.bytes().await else { return };
+                        let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+                        let Some(run_id) = body["runId"].as_str() else { return };
+                        if told.send((once, run_id.to_owned())).is_err() {
+                            return;
+                        }
+                    }
+                })
+            })
+            .collect();
+        // At another number of acknowledged runs in each round, in the middle of the load.
+        for _ in 0..20 + round * 7 {
+            acknowledged.push(hears.recv().await.unwrap());
+        }
+        served.kill();
+        drop(told);
+        for sender in senders {
+            let _ = sender.await;
+        }
+        while let Ok(more) = hears.try_recv() {
+            acknowledged.push(more);
+        }
+    }
+    let served = Served::on(data.path(), workflows.path());
+    for (once, run_id) in &acknowledged {
+        let run = served.settled(run_id).await;
+        assert_eq!(run["status"], "completed", "{run}");
+        let (_, again) =
+            served.ask("POST", "/v1/runs", Some(json!({"workflowId": "short"})), KEY, Some(once)).await;
+        assert_eq!(again["runId"], json!(run_id), "the key still has its answer");
+    }
+    let poll = format!("/v1/runs/{}/events/poll", acknowledged[0].1);
+    let (_, log) = served.ask("GET", &poll, None, KEY, None).await;
+    let sequences: Vec<_> =
+        log["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
+    assert!(sequences.iter().copied().eq(0..sequences.len() as u64), "{sequences:?}");
+    let (_, audit) = served.ask("GET", "/v1/audit/verify", None, KEY, None).await;
+    assert_eq!(audit["chainValid"], true, "{audit}");
+}
+
+#[tokio::test]
+async fn one_server_has_a_data_directory_and_a_second_one_names_it() {
+    let data = TempDir::new().unwrap();
+    let served = Served::on(data.path(), &examples());
+    let mut second = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+    let second = run_command(second.arg(data.path()).env("INTERLOCK_API_KEY", KEY), b"");
+    let words = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(2), "{words}");
+    assert!(words.contains("SERVE_RUNNING") && words.contains(&served.url), "{words}");
+}
+
+#[test]
+fn without_a_key_only_this_machine_is_served() {
+    let data = TempDir::new().unwrap();
+    let mut open = interlock(&["serve", "--listen", "0.0.0.0:0", "--data-dir"]);
+    let open = run_command(open.arg(data.path()).env_remove("INTERLOCK_API_KEY"), b"");
+    assert_eq!(open.status.code(), Some(2));
+    assert!(text(&open.stderr).contains("KEY_REQUIRED"), "{}", text(&open.stderr));
+}
+
+#[tokio::test]
+async fn a_key_can_do_what_its_scopes_say_and_sees_its_tenant_alone() {
+    let data = TempDir::new().unwrap();
+    let key = |arguments: &[&str]| {
+        let mut command = interlock(&["key", "new-api-key", "--json", "--data-dir"]);
+        let made = run_command(command.arg(data.path()).args(arguments), b"");
+        assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+        serde_json::from_slice::<Value>(&made.stdout).unwrap()["key"].as_str().unwrap().to_owned()
+    };
+    let served = Served::on(data.path(), &examples());
+    let run_id = served.create("hello", json!({})).await;
+    // Made while the server runs, and good at once.
+    let reader = key(&["--scope", "runs:read"]);
+    let stranger = key(&["--tenant", "acme"]);
+    let path = format!("/v1/runs/{run_id}");
+    assert_eq!(served.ask("GET", &path, None, &reader, None).await.0, 200);
+    let (status, refusal) =
+        served.ask("POST", "/v1/runs", Some(json!({"workflowId": "hello"})), &reader, None).await;
+    assert_eq!((status, &refusal["details"]["scopeRequired"]), (403, &json!("runs:create")), "{refusal}");
+    assert_eq!(served.ask("GET", &path, None, &stranger, None).await.0, 404);
+    assert_eq!(served.ask("GET", &path, None, "no-key-of-this-host-0000", None).await.0, 401);
+    let slip = run_command(
+        interlock(&["key", "new-api-key", "--scope", "runs:raed", "--data-dir"]).arg(data.path()),
+        b"",
+    );
+    assert!(text(&slip.stderr).contains("`runs:read`"), "{}", text(&slip.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_carried_out_here_or_by_the_server() {
+    let data = TempDir::new().unwrap();
+    let follow = |workflow: &str| {
+        let mut command = interlock(&["run", "--follow", "--json", "--data-dir"]);
+        command.arg(data.path()).arg(root().join(workflow)).env("INTERLOCK_API_KEY", KEY);
+        let ran = run_command(&mut command, b"");
+        (
+            ran.status.code(),
+            serde_json::from_slice::<Value>(&ran.stdout).unwrap_or_else(|_| panic!("{}", text(&ran.stderr))),
+        )
+    };
+    let (code, here) = follow("examples/runs/nightly.yaml");
+    assert_eq!((code, &here["status"]), (Some(0), &json!("completed")), "{here}");
+    let served = Served::on(data.path(), &examples());
+    let followed = tokio::task::block_in_place(|| follow("examples/runs/hello.json"));
+    assert_eq!((followed.0, &followed.1["status"]), (Some(1), &json!("waiting-approval")), "{}", followed.1);
+    let run_id = followed.1["runId"].as_str().unwrap();
+    assert_eq!(served.settled(run_id).await["status"], "waiting-approval", "it is the server's run");
+}
+
+#[test]
+fn what_cannot_be_run_is_told_with_its_reason() {
+    let data = TempDir::new().unwrap();
+    let broken = data.path().join("broken.json");
+    std::fs::write(&broken, r#"{"id": "x", "nodes": []}"#).unwrap();
+    let cases = [("no-such-workflow", "workflow_not_found"), (broken.to_str().unwrap(), "/name: required")];
+    for (workflow, reason) in cases {
+        let ran = run_command(interlock(&["run", workflow, "--data-dir"]).arg(data.path().join("data")), b"");
+        let words = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{words}");
+        assert!(words.contains("HOST_REFUSED") && words.contains(reason), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_backup_is_served_like_the_original() {
+    let data = TempDir::new().unwrap();
+    let served = Served::on(data.path(), &examples());
+    let run_id = served.create("hello", json!({})).await;
+    let copy = TempDir::new().unwrap();
+    let backup = || run_command(interlock(&["backup", "--data-dir"]).arg(data.path()).arg(copy.path()), b"");
+    assert_eq!(backup().status.code(), Some(0));
+    assert!(text(&backup().stderr).contains("OUTPUT_EXISTS"), "a copy is never written over another");
+    drop(served);
+    let served = Served::on(copy.path(), &examples());
+    assert_eq!(served.settled(&run_id).await["status"], "waiting-approval");
+}
