@@ -1,4 +1,4 @@
-//! Two histories side by side, and the beginning of one as the beginning of another.
+//! Two histories side by side.
 
 use serde_json::{Map, Value, json};
 
@@ -6,17 +6,6 @@ use crate::event::Event;
 
 /// The most differences that a comparison lists.
 pub const MAX_DIFFERENCES: usize = 1000;
-
-/// The events of a fork that are fixed: those of the source before the first that is done again. Places and payloads stay; ids
-/// follow from the new run, and references among the copied events follow with them.
-pub fn copied(source_run_id: &str, run_id: &str, events: &[Event], from_sequence: u64) -> Vec<Event> {
-    let (old, new) = (format!("evt_{source_run_id}_"), format!("evt_{run_id}_"));
-    let renamed =
-        |id: &String| id.strip_prefix(&old).map_or_else(|| id.clone(), |place| format!("{new}{place}"));
-    let kept = events.iter().filter(|event| event.sequence < from_sequence);
-    kept.map(|event| Event { causation_id: event.causation_id.as_ref().map(renamed), ..event.clone() })
-        .collect()
-}
 
 /// How two runs differ, as the protocol tells it.
 pub fn difference(a: (&str, &[Event], &Value), b: (&str, &[Event], &Value)) -> Value {
@@ -132,16 +121,5 @@ mod tests {
         assert_eq!(differs["eventDiffs"][0]["op"], "changed");
         assert_eq!(differs["eventDiffs"][1]["op"], "added");
         assert_eq!(differs["stateDiff"], json!({"status": {"a": "completed", "b": "failed"}}));
-    }
-
-    #[test]
-    fn what_is_copied_keeps_its_place_and_refers_to_its_own_run() {
-        let events =
-            [event(0, EventKind::RunStarted, &json!({})), event(1, EventKind::NodeStarted, &json!({"x": 1}))];
-        let copy = copied("source", "fork", &events, 2);
-        assert_eq!(copy[1].sequence, 1);
-        assert_eq!(copy[1].payload, events[1].payload);
-        assert_eq!(copy[1].causation_id.as_deref(), Some("evt_fork_0"));
-        assert_eq!(copied("source", "fork", &events, 1).len(), 1);
     }
 }

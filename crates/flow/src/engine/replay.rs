@@ -198,3 +198,29 @@ fn go_on(
     turn.go_on();
     turn.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    #[test]
+    fn what_is_copied_keeps_its_place_and_refers_to_its_own_run() {
+        let event = |sequence: u64, cause: Option<&str>| Event {
+            sequence,
+            kind: EventKind::NodeStarted,
+            node_id: None,
+            payload: Map::new(),
+            timestamp: Millis(sequence),
+            causation_id: cause.map(str::to_owned),
+        };
+        let events = [event(0, None), event(1, Some("evt_source_0")), event(2, Some("evt_other_9"))];
+        let source = Source { run_id: "source", events: &events };
+        let copy = source.copied("fork", 3);
+        assert_eq!(copy.iter().map(|event| event.sequence).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(copy[1].causation_id.as_deref(), Some("evt_fork_0"));
+        assert_eq!(copy[2].causation_id.as_deref(), Some("evt_other_9"));
+        assert_eq!(source.copied("fork", 1).len(), 1);
+    }
+}

@@ -138,12 +138,12 @@ impl Runs {
     ) -> Result<(Vec<Event>, RunState, Decision), CommitError> {
         let failed = |error: String| CommitError::Store(error);
         let run_id = genesis.run_id.clone();
-        let copied = flow::history::copied(source_run_id, &run_id, events, request.from);
+        let source = Source { run_id: source_run_id, events };
+        let copied = source.copied(&run_id, request.from);
         let now = self.now();
         match request.mode {
             ForkMode::Replay => {
                 let exists = self.children_of_tenant(&genesis.tenant);
-                let source = Source { run_id: source_run_id, events };
                 let genesis = Arc::new(genesis);
                 let (state, decision) =
                     replay(definition, genesis, source, request.from, now, self.limits(), &exists);
