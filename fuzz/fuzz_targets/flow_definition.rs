@@ -363,5 +363,6 @@ fn genesis(definition: &Definition) -> SharedGenesis {
         created_at: 1_793_000_000_000,
         forced_engine_version: None,
         test: false,
+        trace: None,
     })
 }

@@ -161,5 +161,6 @@ fn genesis(definition: &Definition) -> SharedGenesis {
         created_at: NOW.0,
         forced_engine_version: None,
         test: false,
+        trace: None,
     })
 }

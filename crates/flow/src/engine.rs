@@ -10,6 +10,7 @@
 //! nodes/   what each type of node does, a file per family
 //! ask      interrupts: raised, answered, overdue; whether an answer fits is in crate::interrupt
 //! children child runs, with mapping          halt     pause, resume, cancel, fail
+//! guide    guided sessions of agents
 //! recover  going on after a stop or a fork    replay   repeating a run from its log
 //! caps     limits    bounds sizes of values   ports  inputs of nodes   ids      derived, never drawn
 //! ```
@@ -19,6 +20,7 @@ pub mod bounds;
 mod caps;
 mod children;
 mod drain;
+pub mod guide;
 mod halt;
 pub mod ids;
 pub mod limits;
@@ -31,7 +33,9 @@ mod turn;
 
 use serde_json::{Map, Value};
 
+pub use self::guide::{Deliverable, Equipment, Guide, GuideFailure, GuideResult, ManifestSource, Upstream};
 pub use self::limits::Limits;
+pub(crate) use self::nodes::conformance::COST_ATTRIBUTES;
 use self::turn::Turn;
 use crate::definition::Definition;
 use crate::event::{Event, Millis};
@@ -112,6 +116,23 @@ pub enum Input {
         run_id: String,
         /// Why.
         error: crate::state::RunError,
+    },
+    /// The session of a guided node is there: the node waits for it from now on. A run that is paused lets this pass, and asks
+    /// for the session again when it goes on: to start one that is there is to find it. So for its end.
+    GuideStarted {
+        /// The node that asked for it.
+        node_id: String,
+        /// The session.
+        session_id: String,
+    },
+    /// The session of a guided node came to its end, or to none.
+    GuideEnded {
+        /// The node that asked for it.
+        node_id: String,
+        /// The session.
+        session_id: String,
+        /// What came of it.
+        outcome: Result<GuideResult, GuideFailure>,
     },
     /// Somebody answered an interrupt.
     Resolve {
@@ -209,6 +230,15 @@ pub enum Effect {
     },
     /// Make an effect, once, under its layer-2 identity.
     Activity(Activity),
+    /// Equip an agent and start a guided session, once; or wait for the one that was started.
+    Guide(Box<Guide>),
+    /// A guided session is not waited for any more.
+    EndGuide {
+        /// The node that waited.
+        node_id: String,
+        /// The session.
+        session_id: String,
+    },
     /// Somebody is needed: call back, where the run was created with an address.
     InterruptRaised {
         /// The node that waits.
@@ -305,6 +335,14 @@ pub enum Refusal {
     Forbidden {
         /// Why.
         message: String,
+    },
+    /// Nobody answers this interrupt: it ends with a guided session.
+    #[error(
+        "the node waits for guided session {session_id}, and nobody answers in its place; continue or cancel it"
+    )]
+    Guided {
+        /// The session.
+        session_id: String,
     },
     /// The state of the run does not allow it.
     #[error("the run is {status}")]

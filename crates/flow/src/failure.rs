@@ -28,6 +28,12 @@ canon::error_codes! {
         InterruptRejected => "interrupt_rejected",
         /// Nobody answered in time.
         InterruptTimeout => "interrupt_timeout",
+        /// The workspace of a guided node could not be composed or applied.
+        WorkspaceFailed => "workspace_failed",
+        /// The session of a guided node could not be started.
+        GuidedStartFailed => "guided_start_failed",
+        /// The session of a guided node is not there any more, or cannot be read.
+        GuidedSessionLost => "guided_session_lost",
         /// An input has no value.
         InputMissing => "input_missing",
         /// A value is not what was declared.

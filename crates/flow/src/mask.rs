@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use canon::digest::Digest;
 use serde_json::{Map, Value};
 
-use crate::definition::{Definition, Masking};
+use crate::definition::{Definition, Masking, NodeIndex, PortValue};
 use crate::event::{Event, EventKind};
 
 /// What a hidden value is shown as.
@@ -59,6 +59,33 @@ pub(crate) fn outputs(
     let shown = outputs.iter().filter_map(|(name, given)| {
         let hidden = sensitive.contains(name);
         Some((name.clone(), if hidden { value(masking, given)? } else { given.clone() }))
+    });
+    shown.collect()
+}
+
+/// The inputs that a node names, as a reader sees them. What an expression makes of sensitive variables is hidden with them: nobody
+/// can tell which it looked at.
+pub(crate) fn inputs(
+    definition: &Definition,
+    node: NodeIndex,
+    given: &Map<String, Value>,
+) -> Map<String, Value> {
+    let is_sensitive = |name: &str| {
+        let mut declared = definition.variables.iter();
+        declared.any(|variable| variable.sensitive && variable.name == name)
+            || definition.channels.get(name).is_some_and(|channel| channel.sensitive)
+    };
+    let shown = definition.nodes[node].inputs.iter().filter_map(|(port, source)| {
+        let hidden = match source {
+            PortValue::Static(_) => false,
+            PortValue::Expression(_) => Mask::of(definition).is_some(),
+            PortValue::Connection { node, output_key, .. } => {
+                definition.nodes[*node].sensitive_outputs.contains(output_key)
+            }
+            PortValue::Variable { name, .. } => is_sensitive(name),
+        };
+        let given = given.get(port)?;
+        Some((port.clone(), if hidden { value(definition.masking, given)? } else { given.clone() }))
     });
     shown.collect()
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 pub use self::status::RunStatus;
 use crate::event::Millis;
+use crate::trace::TraceParent;
 
 /// The facts that a run is created with. They are recorded once, beside the log, and never change:
 /// the log holds what happened, and shows no more of these than a reader may see.
@@ -54,6 +55,9 @@ pub struct Genesis {
     /// Whether it was created with a key for tests.
     #[serde(default)]
     pub test: bool,
+    /// The span that it belongs under, where somebody traces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
 }
 
 /// A moment in JSON, as milliseconds.
@@ -87,6 +91,17 @@ pub struct Parent {
     /// How many runs are above the child, its parent included.
     #[serde(default)]
     pub depth: u32,
+    /// The round of the node that started it, in a loop.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub iteration: u32,
+    /// The attempt of that node.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// How a run was forked.

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use crate::channel::ChannelState;
 use crate::definition::{Definition, NodeIndex};
 use crate::engine::DrainPolicy;
+use crate::engine::bounds::Rounds;
 use crate::event::{Event, Millis};
 use crate::failure::FailureCode;
 use crate::run::{RunStatus, SharedGenesis};
@@ -47,6 +48,8 @@ pub struct RunState {
     pub workers: u64,
     /// How many questions the dispatch of workers asked, for the limit.
     pub questions: u32,
+    /// What it was told that decided nothing, for the limit.
+    pub rounds: Rounds,
     /// When it began.
     pub started_at: Option<Millis>,
     /// When it ended.
@@ -349,6 +352,7 @@ impl RunState {
             last_decision: None,
             workers: 0,
             questions: 0,
+            rounds: Rounds::default(),
             started_at: None,
             completed_at: None,
             paused: None,
@@ -400,6 +404,15 @@ impl RunState {
     /// The place of the child of that run.
     pub(crate) fn child_place(&self, run_id: &str) -> Option<usize> {
         self.child_places.get(run_id).copied()
+    }
+
+    /// Whether a child is to end because nobody waits for it any more: its workers were joined without it, or the run was cancelled or
+    /// failed and takes it along.
+    pub fn gave_up(&self, child_run_id: &str) -> bool {
+        self.child_place(child_run_id).map(|place| &self.children[place]).is_some_and(|child| {
+            let taken_along = matches!(self.status, RunStatus::Cancelled | RunStatus::Failed);
+            child.ended.is_some() || (taken_along && child.cancelled_with_parent)
+        })
     }
 
     /// The nodes that are running or suspended, in the order in which they are drained.

@@ -198,6 +198,19 @@ pub enum Change {
         /// What it says, as JSON.
         document: Bytes,
     },
+    /// A run that has ended, with all that belongs to it: events, tags, artifacts, annotations, effects. One that is not there, or has
+    /// not ended, is left alone.
+    DeleteRun {
+        /// The run.
+        run_id: String,
+    },
+    /// The oldest recorded answers that were given before a moment, so many at most.
+    DeleteAnswers {
+        /// The moment.
+        before: Millis,
+        /// How many.
+        limit: usize,
+    },
     /// A key, by the hash of it; the same hash again replaces what is known of it.
     PutApiKey {
         /// The hash.
@@ -311,6 +324,8 @@ pub struct RunFilter {
     pub workflow_id: Option<String>,
     /// With this tag.
     pub tag: Option<String>,
+    /// Those that wait for somebody, whatever for.
+    pub waiting: bool,
     /// Older than this place, as a list gave it.
     pub before: Option<u64>,
 }
@@ -322,6 +337,25 @@ pub struct ListedRun {
     pub place: u64,
     /// The snapshot, as JSON.
     pub snapshot: Bytes,
+}
+
+/// What is known of the age of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgedRun {
+    /// Its place; later runs have greater ones.
+    pub place: u64,
+    /// The run.
+    pub run_id: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// Whether another run started it.
+    pub is_child: bool,
+    /// Whether it has ended.
+    pub has_ended: bool,
+    /// When it was created.
+    pub created_at: Millis,
+    /// When its last event was recorded.
+    pub updated_at: Millis,
 }
 
 /// A timer that was set.
@@ -421,14 +455,23 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     /// The ids of the children of a run.
     fn children(&self, run_id: &str) -> Read<Vec<String>>;
 
+    /// The runs of all tenants in the order of their creation, `limit` of them after a place: for what is kept for how long.
+    fn aged_runs(&self, after: u64, limit: usize) -> Read<Vec<AgedRun>>;
+
+    /// The age of one run.
+    fn aged_run(&self, run_id: &str) -> Read<Option<AgedRun>>;
+
+    /// When the oldest recorded answer was given.
+    fn oldest_answer(&self) -> Read<Option<Millis>>;
+
     /// The newest definition of that id which the tenant has, with its digest.
     fn definition(&self, tenant: &str, workflow_id: &str) -> Read<Option<(Digest, Bytes)>>;
 
     /// The definition of that digest.
     fn definition_by_digest(&self, digest: Digest) -> Read<Option<Bytes>>;
 
-    /// The newest definitions of a tenant, by id.
-    fn definitions(&self, tenant: &str) -> Read<Vec<(String, Digest)>>;
+    /// The newest definitions of a tenant, in the order of their ids, `limit` of them after the given one.
+    fn definitions(&self, tenant: &str, after: Option<&str>, limit: usize) -> Read<Vec<(String, Digest)>>;
 
     /// The timers that are due at a moment, the earliest first.
     fn due_timers(&self, at: Millis, limit: usize) -> Read<Vec<Timer>>;
@@ -444,6 +487,9 @@ pub trait RunStore: Send + Sync + fmt::Debug {
 
     /// An artifact of a run.
     fn artifact(&self, run_id: &str, artifact_id: &str) -> Read<Option<Bytes>>;
+
+    /// The ids of the artifacts of a run, in their order.
+    fn artifact_ids(&self, run_id: &str, limit: usize) -> Read<Vec<String>>;
 
     /// The annotations of a run, in the order in which they were made.
     fn annotations(&self, run_id: &str) -> Read<Vec<Bytes>>;

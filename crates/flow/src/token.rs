@@ -1,21 +1,16 @@
 //! Signed references to an interrupt, for people without a key.
 //!
-//! `base64url(payload).base64url(hmac_sha256(secret, payload))`, without padding; the payload is canonical JSON. A token says
-//! what it is for and until when; whether the interrupt still waits, the run says.
+//! A [`signed`] document. A token says what it is for and until when; whether the interrupt still waits, the run says.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use canon::canonical;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
 use crate::event::Millis;
+use crate::signed::{self, Domain};
 
 /// How long a token is good, in milliseconds.
 pub const LIFETIME_MS: u64 = 30 * 60 * 1000;
 /// The longest token that is looked at, in bytes.
-pub const MAX_BYTES: usize = 2048;
+pub const MAX_BYTES: usize = signed::MAX_BYTES;
 
 /// What a token may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,11 +52,7 @@ pub enum TokenError {
 impl InterruptToken {
     /// The token as text.
     pub fn sign(&self, secret: &[u8; 32]) -> String {
-        let payload =
-            serde_json::to_value(self).map_or_else(|_| String::new(), |value| canonical::string_of(&value));
-        let payload = URL_SAFE_NO_PAD.encode(payload.as_bytes());
-        let signature = URL_SAFE_NO_PAD.encode(mac(secret, payload.as_bytes()).finalize().into_bytes());
-        format!("{payload}.{signature}")
+        signed::seal(Domain::INTERRUPT, self, secret)
     }
 
     /// Reads a token that one of the secrets signed: the current one, or one that was rotated out and is still good.
@@ -69,31 +60,12 @@ impl InterruptToken {
     /// # Errors
     /// When it is none, or its time is over.
     pub fn verify(text: &str, secrets: &[[u8; 32]], now: Millis) -> Result<Self, TokenError> {
-        if text.len() > MAX_BYTES {
-            return Err(TokenError::Unknown);
-        }
-        let (payload, signature) = text.split_once('.').ok_or(TokenError::Unknown)?;
-        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Unknown)?;
-        // `verify_slice` compares in constant time; every secret is tried, whichever fits.
-        let fits = secrets.iter().fold(false, |fits, secret| {
-            fits | mac(secret, payload.as_bytes()).verify_slice(&signature).is_ok()
-        });
-        if !fits {
-            return Err(TokenError::Unknown);
-        }
-        let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| TokenError::Unknown)?;
-        let token: Self = serde_json::from_slice(&payload).map_err(|_| TokenError::Unknown)?;
+        let token: Self = signed::open(Domain::INTERRUPT, text, secrets).ok_or(TokenError::Unknown)?;
         if token.expires_at <= now.0 {
             return Err(TokenError::Expired);
         }
         Ok(token)
     }
-}
-
-fn mac(secret: &[u8; 32], payload: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
-    mac.update(payload);
-    mac
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use super::{Capabilities, Problem};
 
 /// The most children that one decision of a plan may name.
 const MAX_WORKERS: usize = 1000;
+/// The longest goal of a guided node: it is repeated to the agent with every step.
+const MAX_GOAL_CHARACTERS: usize = 4096;
 
 /// Checks a configuration.
 pub(super) fn check(
@@ -36,6 +38,7 @@ pub(super) fn check(
             problems.push(requires(format!("{path}/inputMapping"), message, "subWorkflow.inputMapping"));
         }
         NodeType::MockAgent => check_tool_calls(config, path, problems),
+        NodeType::Guided => check_equipment(config, path, problems),
         NodeType::Interrupt => {
             check_schema(config.get("resumeSchema"), &format!("{path}/resumeSchema"), problems);
             let data = config.get("data");
@@ -113,6 +116,16 @@ fn check_tool_calls(config: &Value, path: &str, problems: &mut Vec<Problem>) {
         if call.get("result").is_some() == call.get("error").is_some() {
             let message = "a tool call has either `result` or `error`";
             problems.push(Problem::at(format!("{path}/mockToolCalls/{place}"), message));
+        }
+    }
+}
+
+/// A workspace is a manifest and the library that its bytes come from: neither does anything alone.
+fn check_equipment(config: &Value, path: &str, problems: &mut Vec<Problem>) {
+    for (given, missing) in [("manifest", "library"), ("library", "manifest")] {
+        if config.get(given).is_some() && config.get(missing).is_none() {
+            let message = format!("`{given}` needs `{missing}` beside it");
+            problems.push(Problem::at(format!("{path}/{missing}"), message));
         }
     }
 }
@@ -255,6 +268,22 @@ pub fn schema(kind: NodeType) -> Option<Value> {
                 "propagateCancellation": {"type": "boolean"}
             }
         }),
+        NodeType::Guided => json!({
+            "required": ["workflow"],
+            "additionalProperties": false,
+            "properties": {
+                "workflow": {"type": "string", "minLength": 1, "maxLength": 128},
+                "goal": {"type": "string", "minLength": 1, "maxLength": MAX_GOAL_CHARACTERS},
+                "manifest": {"anyOf": [file(), {"type": "object"}]},
+                "library": file(),
+                "preferences": closed(&[], &json!({
+                    "autonomy": {"enum": ["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"]},
+                    "riskPolicy": {"enum": ["conservative", "balanced", "aggressive"]}
+                })),
+                "inputs": {"type": "object"},
+                "timeoutMs": milliseconds()
+            }
+        }),
         NodeType::Supervisor => json!({
             "properties": {
                 "mockDispatchPlan": {"type": "array", "maxItems": 1000, "items": decision()},
@@ -338,6 +367,11 @@ fn closed(required: &[&str], properties: &Value) -> Value {
     json!({
         "type": "object", "required": required, "additionalProperties": false, "properties": properties,
     })
+}
+
+/// The path of a file or folder that the host finds in a place of its own.
+fn file() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 1024})
 }
 
 fn conversation_id() -> Value {

@@ -74,6 +74,8 @@ node_types! {
     Supervisor => "core.orchestrator.supervisor",
     /// Runs the workers that the supervisor decided on.
     Dispatch => "core.dispatch",
+    /// Guides an agent through a workflow of steps, in a workspace of its own.
+    Guided => "interlock.guided",
     /// Talks with a person.
     ConversationGate => "core.conversationGate",
     /// Pretends to be an agent.
@@ -130,7 +132,8 @@ impl NodeType {
             | Self::ClarificationGate
             | Self::GovernanceGate
             | Self::ChannelWrite
-            | Self::SubWorkflow => (true, ""),
+            | Self::SubWorkflow
+            | Self::Guided => (true, ""),
         };
         (!served).then_some(name)
     }

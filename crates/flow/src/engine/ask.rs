@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::turn::Turn;
-use super::{Effect, Refusal, TimerKey, ids, nodes};
+use super::{Effect, Refusal, TimerKey, guide, ids, nodes};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::{EventKind, wire};
 use crate::failure::FailureCode;
@@ -11,7 +11,7 @@ use crate::interrupt::{self, Ballot, Decided, Judgement, Reply};
 use crate::state::{Answer, Interrupt, Outcome, RunError};
 
 /// Who decides when nobody does.
-const HOST: &str = "host";
+pub(super) const HOST: &str = "host";
 
 /// Something to ask.
 pub(super) struct Question {
@@ -107,9 +107,16 @@ impl Turn<'_> {
                 Answer::None => Refusal::NoInterrupt,
             });
         };
+        if self.node(node).kind == NodeType::Guided {
+            let session_id = guide::session_of(&open.data).unwrap_or_default().to_owned();
+            return Err(Refusal::Guided { session_id });
+        }
         let reply = Reply { value, by, grants, by_token };
         let judgement = interrupt::judge(self.node(node), open, &reply)?;
         let (open_id, asked) = (open.id.clone(), Some(open.sequence));
+        if !matches!(judgement, Judgement::Decided(_)) {
+            self.state.rounds.check(value)?;
+        }
         match judgement {
             Judgement::Asked => {
                 self.log(
@@ -155,13 +162,14 @@ impl Turn<'_> {
         };
         let decided =
             Decided { value, outcome: Outcome::TimedOut, by: HOST.into(), ballot: None, turn: None };
+        self.end_guide(node);
         self.close(node, &decided, Some("timeout"));
         self.proceed(node);
         self.drain();
     }
 
     /// Records that an interrupt is over.
-    fn close(&mut self, node: NodeIndex, decided: &Decided, reason: Option<&str>) {
+    pub(super) fn close(&mut self, node: NodeIndex, decided: &Decided, reason: Option<&str>) {
         let Some(open) = self.state.interrupts.get(&self.node(node).id).cloned() else { return };
         let mut payload = json!({
             "interruptId": open.id,

@@ -16,6 +16,55 @@ pub const MAX_VALUE_DEPTH: usize = 96;
 /// values still fit there.
 pub const MAX_VALUE_BYTES: usize = 4 << 20;
 
+/// How often one run may be told something that decides nothing: a vote of several, a turn of a conversation, a question
+/// back, a pause. Whoever talks on without end would make a log that takes longer to fold with every word.
+pub const MAX_ROUNDS: u64 = 10_000;
+/// How many bytes that may be, about: a conversation is in the snapshot, which is written anew with every turn.
+pub const MAX_ROUND_BYTES: u64 = 16 << 20;
+
+/// What a run was told that decided nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rounds {
+    /// How often.
+    pub count: u64,
+    /// How many bytes, about.
+    pub bytes: u64,
+}
+
+impl Rounds {
+    /// One more, with what was said.
+    pub(crate) fn add(&mut self, payload: &Map<String, Value>) {
+        let said = payload.values().map(size).sum::<u64>();
+        self.count = self.count.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(said);
+    }
+
+    /// Whether there may be another.
+    pub(super) fn check(self, said: &Value) -> Result<(), Refusal> {
+        let bytes = self.bytes.saturating_add(size(said));
+        let (what, limit, observed) = if self.count >= MAX_ROUNDS {
+            ("answers", MAX_ROUNDS, self.count)
+        } else if bytes > MAX_ROUND_BYTES {
+            ("bytes of answers", MAX_ROUND_BYTES, bytes)
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::BadAnswer {
+            message: format!(
+                "the run takes at most {limit} {what} that decide nothing; give one that decides, or cancel the run"
+            ),
+            details: serde_json::json!({"limit": limit, "observed": observed}),
+            semantic: true,
+        })
+    }
+}
+
+/// How many bytes a value takes, about, up to the largest that there may be.
+fn size(value: &Value) -> u64 {
+    let taken = MAX_VALUE_BYTES - rest(value, MAX_VALUE_BYTES).unwrap_or(0);
+    u64::try_from(taken).unwrap_or(u64::MAX)
+}
+
 /// Checks what a node is given or gives.
 pub(super) fn check(what: &str, members: &Map<String, Value>) -> Result<(), RunError> {
     let problem = members.values().find_map(problem).or_else(|| {

@@ -64,6 +64,8 @@ impl Turn<'_> {
                 unset: child.unset.clone(),
                 cancelled_with_parent: child.cancelled_with_parent,
                 depth: self.state.genesis.parent.as_ref().map_or(0, |above| above.depth) + 1,
+                iteration: child.iteration,
+                attempt: child.attempt,
             },
         };
         self.ask_host(Effect::StartChild(effect));

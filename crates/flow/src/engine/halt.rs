@@ -20,6 +20,7 @@ impl Turn<'_> {
         if self.state.paused.is_some() {
             return Ok(());
         }
+        self.state.rounds.check(&Value::Null)?;
         self.begin();
         let policy = match policy {
             DrainPolicy::Immediate => "immediate",
@@ -124,6 +125,7 @@ impl Turn<'_> {
             self.close_interrupt(interrupt_id, timed);
         }
         self.cancel_children(node);
+        self.end_guide(node);
     }
 
     pub(super) fn close_interrupt(&mut self, interrupt_id: String, timed: bool) {

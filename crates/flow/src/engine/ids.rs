@@ -33,6 +33,18 @@ pub fn artifact_id(run_id: &str, node_id: &str, iteration: u32) -> String {
     format!("art_{}", digest(&[run_id, node_id, &iteration.to_string()]))
 }
 
+/// The id of the guided session of an attempt of a node. Starting it twice starts it once.
+pub fn session_id(genesis: &Genesis, node_id: &str, iteration: u32, attempt: u32) -> String {
+    let parts = [iteration.to_string(), attempt.to_string()];
+    format!("sess_{}", digest(&[&genesis.tenant, &genesis.run_id, node_id, &parts[0], &parts[1]]))
+}
+
+/// The id of the artifact that a file becomes which an agent handed over.
+pub fn deliverable_id(run_id: &str, node_id: &str, iteration: u32, attempt: u32, path: &str) -> String {
+    let parts = [iteration.to_string(), attempt.to_string()];
+    format!("art_{}", digest(&[run_id, node_id, &parts[0], &parts[1], path]))
+}
+
 /// The identity under which an effect is made at most once, however often its node is tried.
 pub fn logical_invocation_id(genesis: &Genesis, node_id: &str, ordinal: u32, provider_key: &str) -> String {
     let text = format!(

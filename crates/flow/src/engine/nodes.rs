@@ -4,7 +4,7 @@
 //! answered. A node that waits has asked the host for what wakes it.
 
 mod agent;
-mod conformance;
+pub(crate) mod conformance;
 mod conversation;
 mod data;
 pub(super) mod dispatch;
@@ -48,10 +48,11 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
         NodeType::Delay => delay(turn, node),
         NodeType::Fail => Step::failed_once(intended(turn, node)),
         NodeType::Interrupt => gates::interrupt(turn, node),
-        NodeType::ApprovalGate => gates::approval(turn, node),
+        NodeType::ApprovalGate => gates::approval(turn, node, &inputs),
         NodeType::ClarificationGate => gates::clarification(turn, node),
-        NodeType::GovernanceGate => gates::governance(turn, node),
+        NodeType::GovernanceGate => gates::governance(turn, node, &inputs),
         NodeType::SubWorkflow => sub_workflow::execute(turn, node),
+        NodeType::Guided => turn.guide(node, inputs),
         NodeType::Supervisor => supervisor::execute(turn, node),
         NodeType::Dispatch => dispatch::execute(turn, node),
         NodeType::ConversationGate => conversation::execute(turn, node),
@@ -75,6 +76,7 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
         NodeType::Supervisor => supervisor::ratified(turn, node, resolution),
         NodeType::Dispatch => dispatch::answered(turn, node, resolution),
         NodeType::MockAgent => agent::ratified(resolution),
+        NodeType::Guided => turn.guide_answered(node, resolution),
         _ if resolution.interrupt.kind == "approval" => gates::decided(turn, node, resolution),
         _ => gates::resumed(resolution),
     }

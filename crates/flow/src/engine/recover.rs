@@ -76,6 +76,9 @@ impl Turn<'_> {
                 let timer = TimerKey::Interrupt { interrupt_id: interrupt.id.clone() };
                 self.ask_host(Effect::SetTimer { timer, at });
             }
+            if self.node(node).kind == NodeType::Guided {
+                self.guide_again(node);
+            }
             return;
         }
         match self.node(node).kind {

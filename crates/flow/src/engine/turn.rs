@@ -51,6 +51,10 @@ impl<'a> Turn<'a> {
             Input::ChildRefused { run_id, error } => {
                 self.child_ended(&run_id, RunStatus::Failed, &Map::new(), Some(error));
             }
+            Input::GuideStarted { node_id, session_id } => self.guide_started(&node_id, &session_id),
+            Input::GuideEnded { node_id, session_id, outcome } => {
+                self.guide_ended(&node_id, &session_id, outcome);
+            }
             Input::Resolve { node_id, resume_value, by, grants, by_token } => {
                 bounds::check_answer("resumeValue", &resume_value)?;
                 self.resolve(&node_id, &resume_value, &by, &grants, by_token)?;

@@ -38,6 +38,7 @@ impl RunState {
                 let immediate = text(event, "drainPolicy") == Some("immediate");
                 let policy = if immediate { DrainPolicy::Immediate } else { DrainPolicy::DrainCurrentNode };
                 self.paused = Some((event.timestamp, policy));
+                self.rounds.add(&event.payload);
             }
             EventKind::RunResumed => {
                 if let Some((since, _)) = self.paused.take() {

@@ -2,8 +2,8 @@
 
 use flow::definition::problem::MAX_MESSAGE_BYTES;
 use flow::definition::{Capabilities, Definition};
-use flow::engine::bounds::{MAX_VALUE_BYTES, MAX_VALUE_DEPTH};
-use flow::engine::{Input, Refusal};
+use flow::engine::bounds::{MAX_ROUND_BYTES, MAX_ROUNDS, MAX_VALUE_BYTES, MAX_VALUE_DEPTH};
+use flow::engine::{Input, Refusal, decide};
 use flow::event::wire;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
@@ -181,4 +181,50 @@ fn what_is_asked_and_what_answers_are_is_checked_when_the_workflow_is() {
         let found = found.and_then(|problems| Some(problems.first()?.path.clone()));
         assert_eq!(found.as_deref(), path, "{kind} {config}");
     }
+}
+
+fn too_much(refused: Refusal) -> u64 {
+    let Refusal::BadAnswer { details, semantic: true, .. } = refused else { panic!("{refused:?}") };
+    details["limit"].as_u64().unwrap()
+}
+
+#[test]
+fn a_conversation_votes_and_pauses_end_at_a_bound_and_what_decides_is_still_taken() {
+    let talk = workflow("w", &[("n", "core.conversationGate", json!({"prompt": "Hello"}))], &[]);
+    let mut world = World::new(&[talk]);
+    world.create("w");
+    let long = "x".repeat(1 << 20);
+    let exchange = json!({"action": "exchange", "content": long});
+    let refused = loop {
+        if let Err(refused) = world.resolve("n", exchange.clone()) {
+            break refused;
+        }
+        assert!(world.run().state.rounds.bytes <= MAX_ROUND_BYTES + (2 << 20));
+    };
+    assert_eq!(too_much(refused), MAX_ROUND_BYTES);
+    world.resolve("n", json!({"action": "close"})).unwrap();
+    assert_eq!(world.status(), RunStatus::Completed);
+
+    let gate = json!({"title": "t", "actions": ["accept", "reject"], "requiredApprovals": 2});
+    let mut world = World::new(&[workflow("w", &[("n", "core.approvalGate", gate)], &[])]);
+    world.create("w");
+    let mut state = world.run().state.clone();
+    state.rounds.count = MAX_ROUNDS - 1;
+    let mut give = |input: Input| {
+        let run = world.run();
+        decide(&run.definition, &mut state, input, world.now, &world.limits, &|_: &str| true)
+            .map(|_| state.status)
+    };
+    let accept = |voter: &str| Input::Resolve {
+        node_id: "n".into(),
+        resume_value: json!({"action": "accept", "voter": voter}),
+        by: "somebody".into(),
+        grants: Vec::new(),
+        by_token: false,
+    };
+    assert_eq!(give(accept("a")), Ok(RunStatus::WaitingApproval));
+    assert_eq!(too_much(give(accept("a")).unwrap_err()), MAX_ROUNDS);
+    let pause = Input::Pause { reason: None, policy: flow::engine::DrainPolicy::Immediate };
+    assert_eq!(too_much(give(pause).unwrap_err()), MAX_ROUNDS);
+    assert_eq!(give(accept("b")), Ok(RunStatus::Completed));
 }

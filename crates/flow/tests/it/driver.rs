@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use flow::definition::{Capabilities, Definition};
-use flow::engine::{self, Activity, Decision, Effect, Input, Limits, Refusal, TimerKey, decide};
+use flow::engine::{self, Activity, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide};
 use flow::event::{Event, EventKind, Millis, event_id, wire};
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
@@ -37,6 +37,9 @@ pub(crate) struct World {
     pub(crate) by_hand: BTreeSet<String>,
     pub(crate) started: Vec<String>,
     pub(crate) cancelled: Vec<String>,
+    /// The guided sessions that were asked for, in order, and those that nobody waits for any more.
+    pub(crate) guides: Vec<Guide>,
+    pub(crate) ended_guides: Vec<String>,
     queue: VecDeque<(String, Effect)>,
 }
 
@@ -61,6 +64,8 @@ impl World {
             by_hand: BTreeSet::new(),
             started: Vec::new(),
             cancelled: Vec::new(),
+            guides: Vec::new(),
+            ended_guides: Vec::new(),
             queue: VecDeque::new(),
         }
     }
@@ -90,6 +95,7 @@ impl World {
             created_at: self.now.0,
             forced_engine_version: None,
             test: false,
+            trace: None,
         }
     }
 
@@ -194,6 +200,8 @@ impl World {
                 }
             }
             Effect::Activity(activity) => self.perform_if_known(run_id, &activity),
+            Effect::Guide(guide) => self.guides.push(*guide),
+            Effect::EndGuide { session_id, .. } => self.ended_guides.push(session_id),
             Effect::InterruptRaised { .. }
             | Effect::InterruptClosed { .. }
             | Effect::StoreArtifact { .. } => {}

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use flow::engine::{GuideFailure, Input};
 use flow::failure::FailureCode;
 use flow::run::RunStatus;
+use flow::state::RunError;
 use serde_json::{Value, json};
 
 use crate::driver::{World, workflow};
@@ -24,6 +26,18 @@ fn failed(
     drive(&mut world);
     assert_eq!(world.status(), RunStatus::Failed);
     world.snapshot("r")["error"]["code"].as_str().unwrap().to_owned()
+}
+
+fn guided() -> (&'static str, &'static str, Value) {
+    ("n", "interlock.guided", json!({"workflow": "review"}))
+}
+
+/// What a host says of a session that came to nothing.
+fn refuse(world: &mut World, code: FailureCode) {
+    let session_id = world.guides[0].session_id.clone();
+    let error = RunError::of(code, "the host could not");
+    let outcome = Err(GuideFailure::lasting(error));
+    world.give("r", Input::GuideEnded { node_id: "n".into(), session_id, outcome }).unwrap();
 }
 
 #[test]
@@ -108,6 +122,9 @@ fn every_code_is_produced() {
             still,
         ),
         failed(&[("n", "conformance.requiresMissing", json!({}))], &[], none, still),
+        failed(&[guided()], &[], none, |world| refuse(world, FailureCode::WorkspaceFailed)),
+        failed(&[guided()], &[], none, |world| refuse(world, FailureCode::GuidedStartFailed)),
+        failed(&[guided()], &[], none, |world| refuse(world, FailureCode::GuidedSessionLost)),
     ]
     .into();
     // The first is told by the tests of replays; no version writes an event that would lead to the second.

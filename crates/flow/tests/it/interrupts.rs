@@ -287,3 +287,24 @@ fn the_order_of_an_approval() {
     let received = &world.find(EventKind::ApprovalReceived)[0].payload;
     assert_eq!((&received["decidedBy"], &received["comment"]), (&json!("somebody"), &json!("fine")));
 }
+
+#[test]
+fn a_gate_shows_what_it_asks_about_without_what_is_sensitive() {
+    let port = |name: &str| json!({"type": "variable", "variableName": name});
+    for (config, shown) in [
+        (json!({}), json!({"notes": "all is well", "key": "[REDACTED]", "sum": "[REDACTED]"})),
+        (json!({"artifactData": {"notes": "chosen"}}), json!({"notes": "chosen"})),
+    ] {
+        let mut document = workflow("w", &[("gate", "core.approvalGate", config)], &[]);
+        document["variables"] = json!([
+            {"name": "notes", "type": "string", "defaultValue": "all is well"},
+            {"name": "key", "type": "string", "defaultValue": "sesame", "sensitive": true},
+        ]);
+        let sum = json!({"type": "expression", "expression": "variables.key"});
+        document["nodes"][0]["inputs"] = json!({"notes": port("notes"), "key": port("key"), "sum": sum});
+        let mut world = World::new(&[document]);
+        let run = world.create("w");
+        let asked = run.events.iter().find(|event| event.kind == EventKind::InterruptRequested);
+        assert_eq!(asked.unwrap().payload["data"]["artifactData"], shown);
+    }
+}

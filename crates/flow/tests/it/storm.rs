@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flow::engine::replay::{Source, replay};
-use flow::engine::{DrainPolicy, Input};
+use flow::engine::{Deliverable, DrainPolicy, GuideFailure, GuideResult, Input};
 use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
 use proptest::prelude::*;
@@ -22,11 +22,13 @@ enum Happening {
     Resolve(usize, usize),
     Perform(bool),
     ChildEnds(usize, usize),
+    SessionBegins,
+    SessionEnds(usize),
     Assign,
     Deadline,
 }
 
-const GATES: [&str; 6] = ["gate", "ask", "talk", "late", "sure", "d"];
+const GATES: [&str; 7] = ["gate", "ask", "talk", "late", "sure", "d", "agent"];
 
 fn answers() -> [Value; 8] {
     [
@@ -51,6 +53,8 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
         12 => (0..GATES.len(), 0..answers().len()).prop_map(|(gate, answer)| Happening::Resolve(gate, answer)),
         3 => any::<bool>().prop_map(Happening::Perform),
         6 => (0_usize..6, 0_usize..3).prop_map(|(child, status)| Happening::ChildEnds(child, status)),
+        3 => Just(Happening::SessionBegins),
+        3 => (0_usize..3).prop_map(Happening::SessionEnds),
         1 => Just(Happening::Assign),
         1 => Just(Happening::Deadline),
     ];
@@ -83,6 +87,7 @@ fn world(retries: u64) -> World {
         ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
         ("d", "core.dispatch", join),
         ("write", "core.channelWrite", json!({"channelName": "c", "value": 1, "ttlMs": 300})),
+        ("agent", "interlock.guided", json!({"workflow": "project.review", "timeoutMs": 800})),
         ("end", "core.end", json!({})),
     ];
     let edges = [
@@ -96,10 +101,11 @@ fn world(retries: u64) -> World {
         ("sub", "end"),
         ("talk", "end"),
         ("ask", "end"),
+        ("agent", "end"),
     ];
     let mut document = workflow("w", &nodes, &edges);
     document["edges"][6]["condition"] = json!({"type": "expression", "expression": "size < 3"});
-    for edge in 7..10 {
+    for edge in 7..11 {
         document["edges"][edge]["triggerRule"] = "all_complete".into();
     }
     document["settings"] = json!({"maxRetries": retries, "timeout": 5000});
@@ -140,6 +146,27 @@ fn happen(world: &mut World, happening: &Happening) {
             let variables = [("v".to_owned(), json!(*child))].into_iter().collect();
             let error = (status == RunStatus::Failed).then(|| RunError::new("broken", "it broke"));
             Input::ChildEnded { run_id, status, variables, error }
+        }
+        Happening::SessionBegins => {
+            let Some(guide) = world.guides.last() else { return };
+            Input::GuideStarted { node_id: guide.node_id.clone(), session_id: guide.session_id.clone() }
+        }
+        Happening::SessionEnds(how) => {
+            let Some(guide) = world.guides.last() else { return };
+            let file = Deliverable {
+                path: "notes.md".into(),
+                bytes: 1,
+                sha256: "sha256:00".into(),
+                data: json!({"text": "x"}),
+            };
+            let error = RunError::new("broken", "it broke");
+            let outcome = match how {
+                0 => Ok(GuideResult { deliverables: vec![file], ..GuideResult::default() }),
+                1 => Err(GuideFailure { error, is_retryable: true }),
+                _ => Err(GuideFailure::lasting(error)),
+            };
+            let (node_id, session_id) = (guide.node_id.clone(), guide.session_id.clone());
+            Input::GuideEnded { node_id, session_id, outcome }
         }
         Happening::Assign => Input::Assign { variables: [("x".to_owned(), json!(1))].into_iter().collect() },
         Happening::Deadline => Input::RunDeadline,
@@ -196,6 +223,7 @@ fn payloads() -> impl Strategy<Value = Value> {
         Just(("data", json!({"turnIndex": u64::MAX, "actions": ["accept"], "questions": 1}))),
         Just(("timeoutMs", json!(u64::MAX))),
         Just(("resumeValue", json!({"action": "accept"}))),
+        Just(("data", json!({"correlation": {"sessionId": "sess_x"}}))),
         Just(("turnIndex", json!(u64::MAX))),
         Just(("name", json!("x"))),
         Just(("next", json!([1]))),

@@ -15,7 +15,7 @@ const NEVER_PROVIDED: &str = "conformance.never-provided";
 const NO_SUCH_MODEL: &str = "nonexistent-capability-9b3f";
 
 /// What may be told about cost; everything else under that name is dropped.
-const COST_ATTRIBUTES: [&str; 7] = [
+pub(crate) const COST_ATTRIBUTES: [&str; 7] = [
     "openwop.cost.tokens.input",
     "openwop.cost.tokens.output",
     "openwop.cost.tokens.total",

@@ -1,12 +1,13 @@
 //! Nodes that wait for a person, or for something from outside.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::ask::Question;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use crate::definition::NodeIndex;
 use crate::failure::FailureCode;
+use crate::mask;
 use crate::state::{Outcome, Resolution, RunError};
 
 pub(super) fn interrupt(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
@@ -26,7 +27,7 @@ pub(super) fn interrupt(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     Step::Waits
 }
 
-pub(super) fn approval(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+pub(super) fn approval(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
     let config = &turn.node(node).config;
     let mut data = json!({});
     let members = [
@@ -49,10 +50,19 @@ pub(super) fn approval(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
             data[member] = value.clone();
         }
     }
+    show_inputs(turn, node, inputs, &mut data);
     complete_approval(turn, node, &mut data);
     let timeout_ms = timeout(config.get("timeoutMs"), 1.0);
     turn.raise(node, Question { timeout_ms, ..Question::new("approval", data) });
     Step::Waits
+}
+
+/// Whoever approves sees what: the inputs of the gate, unless its author put something in their place.
+fn show_inputs(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>, data: &mut Value) {
+    let shown = mask::inputs(turn.definition, node, inputs);
+    if data.get("artifactData").is_none() && !shown.is_empty() {
+        data["artifactData"] = Value::Object(shown);
+    }
 }
 
 /// What the protocol asks of an approval and the author need not say.
@@ -78,7 +88,7 @@ pub(super) fn clarification(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     Step::Waits
 }
 
-pub(super) fn governance(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+pub(super) fn governance(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
     let config = &turn.node(node).config;
     let mut data = json!({"actions": ["accept", "reject"]});
     for member in
@@ -94,6 +104,7 @@ pub(super) fn governance(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     if let Some(role) = config.get("requiredRole") {
         data["approverRoleRefs"] = json!([role]);
     }
+    show_inputs(turn, node, inputs, &mut data);
     complete_approval(turn, node, &mut data);
     let timeout_ms = timeout(config.get("timeoutSec"), 1000.0);
     turn.raise(node, Question { timeout_ms, ..Question::new("approval", data) });

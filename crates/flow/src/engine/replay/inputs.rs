@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::definition::{Definition, NodeIndex, NodeType};
-use crate::engine::{DrainPolicy, Input, TimerKey, mapping};
+use crate::engine::{DrainPolicy, GuideFailure, GuideResult, Input, TimerKey, guide, mapping};
 use crate::event::{Event, EventKind};
 use crate::run::RunStatus;
 use crate::state::{RunError, RunState};
@@ -32,6 +32,14 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
             return Some(Step::InterruptDue(node?));
         }
         EventKind::VariableChanged if node.is_none() => assign(rest),
+        EventKind::NodeSuspended
+        | EventKind::InterruptResolved
+        | EventKind::NodeFailed
+        | EventKind::NodeRetried
+            if node.is_some_and(|node| definition.nodes[node].kind == NodeType::Guided) =>
+        {
+            guided(rest)?
+        }
         EventKind::NodeDispatched => child_ended(definition, node?, rest)?,
         EventKind::InterruptResolved
         | EventKind::ApprovalReceived
@@ -133,6 +141,33 @@ fn worked(definition: &Definition, state: &RunState, node: NodeIndex, event: &Ev
         _ => Ok(event.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
     };
     Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.iteration, outcome }
+}
+
+/// The beginning or the end of a guided session, from what the node made of it.
+fn guided(rest: &[Event]) -> Option<Input> {
+    let event = rest.first()?;
+    let node_id = event.node_id.clone()?;
+    let of_node = || rest.iter().filter(|other| other.node_id == event.node_id);
+    if event.kind == EventKind::NodeSuspended {
+        let asked = of_node().find(|other| other.kind == EventKind::InterruptRequested)?;
+        let session_id = guide::session_of(asked.payload.get("data")?)?.to_owned();
+        return Some(Input::GuideStarted { node_id, session_id });
+    }
+    let session_id = event.payload.get("resumeValue").and_then(|value| value.get("sessionId"));
+    let session_id = session_id.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let outcome = of_node().find_map(|other| match &other.kind {
+        EventKind::NodeCompleted => Some(Ok(GuideResult::recorded(other.payload.get("outputs")?))),
+        EventKind::NodeFailed => {
+            let error = RunError::from_json(other.payload.get("error")?);
+            Some(Err(GuideFailure { error, is_retryable: false }))
+        }
+        EventKind::NodeRetried => {
+            let error = RunError::from_json(other.payload.get("lastError")?);
+            Some(Err(GuideFailure { error, is_retryable: true }))
+        }
+        _ => None,
+    });
+    Some(Input::GuideEnded { node_id, session_id, outcome: outcome? })
 }
 
 /// The end of a child, with as much of its variables as was taken over.

@@ -48,6 +48,11 @@ impl RunState {
                     }
                 }
             }
+            EventKind::ApprovalReceived
+            | EventKind::ApprovalGranted
+            | EventKind::ApprovalRejected
+            | EventKind::ConversationExchanged
+            | EventKind::LogAppended => self.rounds.add(&event.payload),
             EventKind::LoopbackLimit => self.schedule.exhausted = None,
             EventKind::ArtifactCreated => {
                 if let Some(id) = text(event, "artifactId") {

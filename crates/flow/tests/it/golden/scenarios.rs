@@ -1,6 +1,6 @@
 //! The runs that are recorded.
 
-use flow::engine::{DrainPolicy, Input};
+use flow::engine::{Deliverable, DrainPolicy, GuideResult, Input};
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -64,6 +64,31 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         world: sub_workflow,
         play: |world| {
             world.create_with("sub-workflow", json!({"amount": 20}), json!({}));
+        },
+    },
+    Scenario {
+        name: "guided",
+        world: guided,
+        play: |world| {
+            world.create("guided");
+            let session_id = world.guides[0].session_id.clone();
+            let node_id = || "review".to_owned();
+            world
+                .give("r", Input::GuideStarted { node_id: node_id(), session_id: session_id.clone() })
+                .unwrap();
+            world.pass(60_000);
+            let outputs = json!({"sessionId": session_id, "status": "complete", "summary": "Reviewed."});
+            let notes = Deliverable {
+                path: "notes.md".into(),
+                bytes: 6,
+                sha256: "sha256:00".into(),
+                data: json!({"path": "notes.md", "text": "Notes\n"}),
+            };
+            let result =
+                GuideResult { outputs: outputs.as_object().unwrap().clone(), deliverables: vec![notes] };
+            world
+                .give("r", Input::GuideEnded { node_id: node_id(), session_id, outcome: Ok(result) })
+                .unwrap();
         },
     },
     Scenario {
@@ -385,6 +410,15 @@ fn governance() -> World {
         "governance-override",
         &[("gate", "core.openwop.governance.approvalGate", config)],
         &[],
+    )])
+}
+
+fn guided() -> World {
+    let config = json!({"workflow": "project.review", "goal": "Review it", "timeoutMs": 3_600_000});
+    World::new(&[workflow(
+        "guided",
+        &[("review", "interlock.guided", config), ("end", "core.end", json!({}))],
+        &[("review", "end")],
     )])
 }
 

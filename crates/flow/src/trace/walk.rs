@@ -1,0 +1,311 @@
+//! From events to spans.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Attribute, MAX_MOMENTS, MAX_SPANS, Moment, Outcome, PROTOCOL_VERSION, Span};
+use super::{interrupt_span, node_span, run_span, trace_id};
+use crate::engine::COST_ATTRIBUTES;
+use crate::event::{Event, EventKind, Millis};
+use crate::redact;
+use crate::run::{ForkMode, Genesis};
+
+/// A log that is being read.
+pub(super) struct Walk<'g> {
+    genesis: &'g Genesis,
+    trace_id: u128,
+    /// The attempts that are under way, by node.
+    nodes: BTreeMap<String, Attempt>,
+    /// The questions that are open, by their ids.
+    interrupts: BTreeMap<String, Question>,
+    asked: u64,
+    spans: Vec<Span>,
+    left_out: u64,
+    moments: Vec<Moment>,
+    moments_left_out: u32,
+    /// What was told of the run on the way.
+    attributes: Vec<(&'static str, Attribute)>,
+    start: Millis,
+    end: Millis,
+    outcome: Outcome,
+    diverged: bool,
+}
+
+/// An attempt of a node.
+struct Attempt {
+    type_id: String,
+    iteration: u32,
+    attempt: u32,
+    start: Millis,
+    is_open: bool,
+}
+
+/// A question that was asked.
+struct Question {
+    node_id: String,
+    kind: String,
+    count: u64,
+    start: Millis,
+}
+
+impl<'g> Walk<'g> {
+    pub(super) fn new(genesis: &'g Genesis) -> Self {
+        Self {
+            genesis,
+            trace_id: trace_id(genesis),
+            nodes: BTreeMap::new(),
+            interrupts: BTreeMap::new(),
+            asked: 0,
+            spans: Vec::new(),
+            left_out: 0,
+            moments: Vec::new(),
+            moments_left_out: 0,
+            attributes: Vec::new(),
+            start: genesis.created(),
+            end: genesis.created(),
+            outcome: Outcome::Unset,
+            diverged: false,
+        }
+    }
+
+    pub(super) fn step(&mut self, event: &Event) {
+        // What was copied from the source of a fork is in the trace of the source. What began there goes on here.
+        let is_copied = self.genesis.fork.as_ref().is_some_and(|fork| event.sequence < fork.from_sequence);
+        let at = if is_copied { self.start } else { event.timestamp.max(self.start) };
+        if !is_copied {
+            self.end = self.end.max(at);
+            self.note(event, at);
+        }
+        let node_id = event.node_id.as_deref().unwrap_or_default();
+        match &event.kind {
+            EventKind::NodeStarted => self.begin(node_id, event, at),
+            EventKind::NodeCompleted => self.finish(node_id, event, at, Outcome::Ok, is_copied),
+            EventKind::NodeFailed => {
+                self.finish(node_id, event, at, failed(event.payload.get("error")), is_copied);
+            }
+            EventKind::NodeRetried => {
+                self.finish(node_id, event, at, failed(event.payload.get("lastError")), is_copied);
+            }
+            EventKind::NodeCancelled => self.finish(node_id, event, at, Outcome::Unset, is_copied),
+            EventKind::InterruptRequested => self.ask(node_id, event, at),
+            EventKind::InterruptResolved => self.answer(event, at, is_copied),
+            EventKind::CapBreached if !is_copied => {
+                for (name, member) in [
+                    ("openwop.cap_kind", "kind"),
+                    ("openwop.cap_limit", "limit"),
+                    ("openwop.cap_observed", "observed"),
+                ] {
+                    self.attributes.extend(attribute(event.payload.get(member)).map(|value| (name, value)));
+                }
+            }
+            EventKind::ReplayDiverged => self.diverged = true,
+            EventKind::RunCompleted => self.outcome = Outcome::Ok,
+            EventKind::RunFailed => self.outcome = failed(event.payload.get("error")),
+            _ => {}
+        }
+    }
+
+    /// The run itself, and what was still under way when it ended.
+    pub(super) fn end(mut self, source: Option<&Genesis>) -> Vec<Span> {
+        let open: Vec<String> =
+            self.nodes.iter().filter(|(_, attempt)| attempt.is_open).map(|(id, _)| id.clone()).collect();
+        for node_id in open {
+            self.close(&node_id, self.end, Outcome::Unset, Vec::new());
+        }
+        let open: Vec<String> = self.interrupts.keys().cloned().collect();
+        for interrupt_id in open {
+            self.close_question(&interrupt_id, self.end);
+        }
+        let genesis = self.genesis;
+        let mut attributes = self.common();
+        attributes.push(("openwop.protocol_version", text(PROTOCOL_VERSION)));
+        attributes.push(("openwop.tenant_id", text(&genesis.tenant)));
+        attributes.extend(genesis.scope_id.as_deref().map(|scope| ("openwop.scope_id", text(scope))));
+        if !genesis.tags.is_empty() {
+            let tags = genesis.tags.iter().map(|tag| redact::text(tag).into_owned()).collect();
+            attributes.push(("openwop.run.tags", Attribute::Texts(tags)));
+        }
+        if let Some(parent) = genesis.parent.as_ref().filter(|_| genesis.fork.is_none()) {
+            attributes.push(("openwop.parent.run_id", text(&parent.run_id)));
+            attributes.push(("openwop.parent.node_id", text(&parent.node_id)));
+        }
+        if let Some(fork) = &genesis.fork {
+            let mode = match fork.mode {
+                ForkMode::Replay => "replay",
+                ForkMode::Branch => "branch",
+            };
+            attributes.push(("openwop.replay.source_run_id", text(&fork.source_run_id)));
+            attributes.push(("openwop.replay.from_seq", Attribute::Integer(fork.from_sequence)));
+            attributes.push(("openwop.replay.mode", text(mode)));
+            attributes.push(("openwop.replay.diverged", Attribute::Flag(self.diverged)));
+        }
+        attributes.append(&mut self.attributes);
+        if self.left_out > 0 {
+            attributes.push(("openwop.spans_left_out", Attribute::Integer(self.left_out)));
+        }
+        let run = Span {
+            trace_id: self.trace_id,
+            span_id: run_span(&genesis.run_id),
+            parent_id: genesis.trace.map(|parent| parent.span_id),
+            name: "openwop.run".to_owned(),
+            start: self.start,
+            end: self.end,
+            attributes,
+            moments: self.moments,
+            moments_left_out: self.moments_left_out,
+            link: source.map(|source| (trace_id(source), run_span(&source.run_id))),
+            outcome: self.outcome,
+        };
+        let mut spans = vec![run];
+        spans.append(&mut self.spans);
+        spans
+    }
+
+    fn common(&self) -> Vec<(&'static str, Attribute)> {
+        vec![
+            ("openwop.run_id", text(&self.genesis.run_id)),
+            ("openwop.workflow_id", text(&self.genesis.workflow_id)),
+        ]
+    }
+
+    fn note(&mut self, event: &Event, at: Millis) {
+        if self.moments.len() < MAX_MOMENTS {
+            let kind = event.kind.as_str().to_owned();
+            self.moments.push(Moment { kind, sequence: event.sequence, at });
+        } else {
+            self.moments_left_out = self.moments_left_out.saturating_add(1);
+        }
+    }
+
+    fn begin(&mut self, node_id: &str, event: &Event, at: Millis) {
+        let number = event.payload.get("attempt").and_then(Value::as_u64).unwrap_or(0);
+        let attempt = u32::try_from(number).unwrap_or(u32::MAX);
+        let type_id = event.payload.get("typeId").and_then(Value::as_str).unwrap_or("unknown").to_owned();
+        // The first attempt of a node that had one before is another round of a loop.
+        let before = self.nodes.get(node_id).map(|known| known.iteration);
+        let iteration = before.map_or(0, |before| before + u32::from(attempt == 0));
+        let begun = Attempt { type_id, iteration, attempt, start: at, is_open: true };
+        self.nodes.insert(node_id.to_owned(), begun);
+    }
+
+    fn finish(&mut self, node_id: &str, event: &Event, at: Millis, outcome: Outcome, is_copied: bool) {
+        if is_copied {
+            if let Some(attempt) = self.nodes.get_mut(node_id) {
+                attempt.is_open = false;
+            }
+            return;
+        }
+        let outputs = event.payload.get("outputs").and_then(Value::as_object);
+        // What a run cost, by the names that may be told, and no others.
+        let cost = COST_ATTRIBUTES.iter().filter_map(|name| {
+            attribute(outputs.and_then(|outputs| outputs.get(*name))).map(|value| (*name, value))
+        });
+        let cost = cost.collect();
+        self.close(node_id, at, outcome, cost);
+    }
+
+    fn close(&mut self, node_id: &str, at: Millis, outcome: Outcome, more: Vec<(&'static str, Attribute)>) {
+        let Some(attempt) = self.nodes.get_mut(node_id).filter(|attempt| attempt.is_open) else { return };
+        attempt.is_open = false;
+        let (iteration, number) = (attempt.iteration, attempt.attempt);
+        let (name, start) = (format!("openwop.node.{}", attempt.type_id), attempt.start);
+        let node_type = text(&attempt.type_id);
+        let mut attributes = self.common();
+        attributes.push(("openwop.node_id", text(node_id)));
+        attributes.push(("openwop.node_type", node_type));
+        attributes.push(("openwop.node_attempt", Attribute::Integer(number.into())));
+        attributes.extend(more);
+        let span_id = node_span(&self.genesis.run_id, node_id, iteration, number);
+        self.push(span_id, run_span(&self.genesis.run_id), name, (start, at), attributes, outcome);
+    }
+
+    fn ask(&mut self, node_id: &str, event: &Event, at: Millis) {
+        let member = |name: &str| event.payload.get(name).and_then(Value::as_str).unwrap_or_default();
+        self.asked += 1;
+        let question = Question {
+            node_id: node_id.to_owned(),
+            kind: member("kind").to_owned(),
+            count: self.asked,
+            start: at,
+        };
+        self.interrupts.insert(member("interruptId").to_owned(), question);
+    }
+
+    fn answer(&mut self, event: &Event, at: Millis, is_copied: bool) {
+        let Some(interrupt_id) = event.payload.get("interruptId").and_then(Value::as_str) else { return };
+        if is_copied {
+            self.interrupts.remove(interrupt_id);
+        } else {
+            self.close_question(interrupt_id, at);
+        }
+    }
+
+    fn close_question(&mut self, interrupt_id: &str, at: Millis) {
+        let Some(question) = self.interrupts.remove(interrupt_id) else { return };
+        let run_id = &self.genesis.run_id;
+        let parent = self.nodes.get(&question.node_id).map_or_else(
+            || run_span(run_id),
+            |attempt| node_span(run_id, &question.node_id, attempt.iteration, attempt.attempt),
+        );
+        let mut attributes = self.common();
+        attributes.push(("openwop.node_id", text(&question.node_id)));
+        attributes.push(("openwop.interrupt_kind", text(&question.kind)));
+        attributes.push(("openwop.interrupt_id", text(interrupt_id)));
+        attributes.push(("openwop.interrupt_count", Attribute::Integer(question.count)));
+        let (span_id, name) = (interrupt_span(run_id, interrupt_id), "openwop.interrupt".to_owned());
+        self.push(span_id, parent, name, (question.start, at), attributes, Outcome::Unset);
+    }
+
+    fn push(
+        &mut self,
+        span_id: u64,
+        parent_id: u64,
+        name: String,
+        (start, end): (Millis, Millis),
+        attributes: Vec<(&'static str, Attribute)>,
+        outcome: Outcome,
+    ) {
+        // One place is kept for the run.
+        if self.spans.len() + 1 >= MAX_SPANS {
+            self.left_out += 1;
+            return;
+        }
+        self.spans.push(Span {
+            trace_id: self.trace_id,
+            span_id,
+            parent_id: Some(parent_id),
+            name,
+            start,
+            end,
+            attributes,
+            moments: Vec::new(),
+            moments_left_out: 0,
+            link: None,
+            outcome,
+        });
+    }
+}
+
+fn text(text: &str) -> Attribute {
+    Attribute::Text(text.to_owned())
+}
+
+/// A value that can be an attribute.
+fn attribute(value: Option<&Value>) -> Option<Attribute> {
+    match value? {
+        Value::String(text) => Some(Attribute::Text(redact::text(text).into_owned())),
+        Value::Bool(flag) => Some(Attribute::Flag(*flag)),
+        Value::Number(number) => match number.as_u64() {
+            Some(number) => Some(Attribute::Integer(number)),
+            None => number.as_f64().map(Attribute::Number),
+        },
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// The code of an error; what it says may quote the data of the run.
+fn failed(error: Option<&Value>) -> Outcome {
+    let code = error.and_then(|error| error.get("code")).and_then(Value::as_str);
+    Outcome::Failed(code.unwrap_or("unknown").to_owned())
+}
