@@ -24,6 +24,7 @@ pub use error::{EngineError, EngineErrorCode};
 pub use start::{Start, start};
 
 use crate::record::{Event, ExecutionSnapshot, NodeId, SnapshotRef};
+use crate::snapshot_digest::NamedSnapshot;
 
 /// What one call adds: all of it, or nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,10 +42,8 @@ pub struct Additions {
 /// A snapshot to be stored before the append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSnapshot {
-    /// The snapshot, whole.
-    pub snapshot: ExecutionSnapshot,
-    /// Its identity.
-    pub snapshot_ref: SnapshotRef,
+    /// The snapshot, whole, with its identity.
+    pub named: NamedSnapshot,
     /// The snapshot that it can be stored as a difference to.
     pub parent: Option<SnapshotRef>,
 }
@@ -60,7 +59,6 @@ pub struct NewArtifact {
 
 impl NewSnapshot {
     fn new(snapshot: ExecutionSnapshot, parent: Option<SnapshotRef>) -> Self {
-        let snapshot_ref = crate::snapshot_digest::snapshot_ref(&snapshot);
-        Self { snapshot, snapshot_ref, parent }
+        Self { named: NamedSnapshot::new(snapshot), parent }
     }
 }

@@ -138,7 +138,7 @@ impl Obstacle {
 /// # Errors
 /// A loop at the very start whose input is missing.
 pub fn begin(circumstances: Circumstances<'_>) -> Result<Next, Obstacle> {
-    select::Selection::new(circumstances, CompletedSteps::default(), Vec::new()).run()
+    select::Selection::new(circumstances, CompletedSteps::default(), Vec::new(), 0).run()
 }
 
 /// Completes the pending step and chooses the next.
@@ -151,7 +151,10 @@ pub fn proceed(circumstances: Circumstances<'_>, state: &EngineState) -> Result<
     };
     let mut completed = completed.clone();
     completed.values.insert(StepInstanceKey::new(pending.step_id.as_str(), &pending.loop_path));
-    select::Selection::new(circumstances, completed, stack.clone()).run()
+    // The item of the top level that the run is at: the pending step, or the loop around it.
+    let item = stack.first().map_or(pending.step_id.as_str(), |outermost| outermost.loop_id.as_str());
+    let reached = circumstances.workflow.sequence_place(item).unwrap_or_default();
+    select::Selection::new(circumstances, completed, stack.clone(), reached).run()
 }
 
 /// The path of the loops on the stack.

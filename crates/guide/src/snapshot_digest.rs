@@ -5,12 +5,40 @@
 //! general canonicaliser (serialise, check, collect, sort, write) costs a dozen times the hashing
 //! itself and grows with every step; here the known form is written straight into the hasher.
 
+use std::sync::Arc;
+
 use canon::canonical;
 use canon::digest::Digest;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::record::{CompletedSteps, EngineState, ExecutionSnapshot, SnapshotRef, StepInstanceKey};
+
+/// A snapshot with its reference, which was computed from it: the two cannot disagree.
+///
+/// Whoever is handed one need not compute the reference again. Cheap to clone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedSnapshot {
+    snapshot: Arc<ExecutionSnapshot>,
+    reference: SnapshotRef,
+}
+
+impl NamedSnapshot {
+    /// Computes the reference of a snapshot.
+    pub fn new(snapshot: ExecutionSnapshot) -> Self {
+        Self { reference: snapshot_ref(&snapshot), snapshot: Arc::new(snapshot) }
+    }
+
+    /// The snapshot.
+    pub const fn snapshot(&self) -> &Arc<ExecutionSnapshot> {
+        &self.snapshot
+    }
+
+    /// Its reference.
+    pub const fn reference(&self) -> SnapshotRef {
+        self.reference
+    }
+}
 
 /// The reference of `snapshot`: always what [`ExecutionSnapshot::snapshot_ref`] gives.
 pub fn snapshot_ref(snapshot: &ExecutionSnapshot) -> SnapshotRef {

@@ -2,6 +2,7 @@
 //!
 //! * `source`: the authoring format, JSON or YAML, unknown members refused.
 //! * `compile`: deterministic passes from source to [`compiled`].
+//! * [`pinned`]: a compiled workflow with its canonical bytes and their digest.
 //! * `condition`, `criteria`, `contract`: the small languages inside, with their evaluators.
 //! * `needs`: what a step needs of the user.
 //! * `registry`: the closed sets that come with the program.
@@ -13,6 +14,8 @@ pub mod contract;
 pub mod criteria;
 pub mod ids;
 pub mod needs;
+pub mod pinned;
+mod places;
 pub mod problem;
 pub mod registry;
 pub mod source;

@@ -107,6 +107,11 @@ impl Manifest {
         self.agent.role
     }
 
+    /// The names of the inputs that it declares, in the order of their declaration.
+    pub fn input_names(&self) -> impl Iterator<Item = &str> {
+        self.spec.inputs.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The digest of the bytes of the file and of its base.
     pub fn digest(&self) -> canon::digest::Digest {
         self.digest

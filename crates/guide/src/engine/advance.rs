@@ -378,7 +378,7 @@ impl Attempt<'_> {
                 node_kind: kind,
                 parent_node_id: Some(self.node.id.clone()),
                 workflow_hash: self.run.workflow_hash,
-                snapshot_ref: snapshot.snapshot_ref,
+                snapshot_ref: snapshot.named.reference(),
             },
         );
         // Only advances count: a checkpoint of a node does not make its first advance a fork.

@@ -13,6 +13,7 @@ use crate::record::{
     Scope, SessionId, WorkflowSourceKind,
 };
 use crate::workflow::compiled::CompiledWorkflow;
+use crate::workflow::pinned::PinnedWorkflow;
 
 /// What a start needs to know.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct Start<'a> {
     /// The session that this one was delegated from.
     pub parent_session_id: Option<SessionId>,
     /// The workflow to pin.
-    pub workflow: &'a CompiledWorkflow,
+    pub workflow: &'a PinnedWorkflow,
     /// Where it came from.
     pub source_kind: WorkflowSourceKind,
     /// Which source.
@@ -97,7 +98,7 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
             node_kind: NodeKind::Step,
             parent_node_id: None,
             workflow_hash,
-            snapshot_ref: snapshot.snapshot_ref,
+            snapshot_ref: snapshot.named.reference(),
         },
     );
     let change_id = derive::preference_change_id(cause);

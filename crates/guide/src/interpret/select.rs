@@ -24,6 +24,8 @@ pub(super) struct Selection<'a> {
     decided: Option<DelimiterSafe>,
     completed: CompletedSteps,
     stack: Vec<LoopFrame>,
+    /// The item of the top level that the run was at before this choice.
+    reached: usize,
     trace: Vec<TraceEntry>,
     passed_over: Vec<BlockReason>,
 }
@@ -43,9 +45,10 @@ impl<'a> Selection<'a> {
         circumstances: Circumstances<'a>,
         completed: CompletedSteps,
         stack: Vec<LoopFrame>,
+        reached: usize,
     ) -> Self {
         let decided = stack.last().map(|frame| frame.loop_id.clone());
-        Self { circumstances, decided, completed, stack, trace: Vec::new(), passed_over: Vec::new() }
+        Self { circumstances, decided, completed, stack, reached, trace: Vec::new(), passed_over: Vec::new() }
     }
 
     pub(super) fn run(mut self) -> Result<Next, Obstacle> {
@@ -54,9 +57,9 @@ impl<'a> Selection<'a> {
                 Some(frame) => {
                     let definition = self.definition(&frame.loop_id)?;
                     let from = frame.body_index as usize;
-                    self.look(&definition.body, from)?
+                    self.look(&definition.body, from..definition.body.len())?
                 }
-                None => self.look(&self.circumstances.workflow.sequence, 0)?,
+                None => self.look_at_top()?,
             };
             match found {
                 Found::Step(step_id) => return Ok(self.pending(step_id)),
@@ -94,10 +97,25 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The first item of a sequence, at or after `from`, that can run.
-    fn look(&mut self, sequence: &'a [SequenceItem], from: usize) -> Result<Found, Obstacle> {
+    /// The first item of the top level that can run.
+    ///
+    /// Whatever stands before the item that the run was at is done, or was skipped because of its
+    /// condition: without one it would have been chosen then. So only those with a condition are looked at
+    /// again, and what a choice costs does not grow with the number of steps that are done.
+    fn look_at_top(&mut self) -> Result<Found, Obstacle> {
+        let workflow = self.circumstances.workflow;
+        let rest = self.reached..workflow.sequence.len();
+        self.look(&workflow.sequence, workflow.conditional_before(self.reached).chain(rest))
+    }
+
+    /// The first of these items of a sequence that can run.
+    fn look(
+        &mut self,
+        sequence: &'a [SequenceItem],
+        places: impl Iterator<Item = usize>,
+    ) -> Result<Found, Obstacle> {
         let path = path_of(&self.stack);
-        for (index, item) in sequence.iter().enumerate().skip(from) {
+        for (index, item) in places.filter_map(|index| Some((index, sequence.get(index)?))) {
             match item {
                 SequenceItem::Step { step_id } => {
                     if self.is_done(step_id.as_str(), &path) {

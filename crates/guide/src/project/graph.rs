@@ -10,13 +10,13 @@ mod svg;
 
 use std::collections::BTreeMap;
 
-use crate::record::{EdgeCauseKind, NodeId, NodeKind};
+use crate::record::{NodeId, NodeKind};
 use crate::state::{Node, SessionState};
 
 use super::is_complete;
 
 pub use mermaid::to_mermaid;
-pub use svg::to_svg;
+pub use svg::{to_svg, to_svg_part};
 
 /// How many nodes are drawn. The first ones, so that no node hangs in the air; how many are
 /// missing is said in the picture.
@@ -84,13 +84,6 @@ fn caption(node: &Node, look: Look, is_tip: bool) -> String {
     let end = &id[id.len().saturating_sub(6)..];
     let tip = if is_tip { " · tip" } else { "" };
     format!("{} · {end}{tip}", look.class())
-}
-
-/// Whether a node began another branch.
-fn is_fork(node: &Node) -> bool {
-    node.edge.as_ref().is_some_and(|edge| {
-        matches!(edge.cause.kind, EdgeCauseKind::NonTipAdvance | EdgeCauseKind::IntentionalFork)
-    })
 }
 
 /// What is said about nodes that are not drawn.

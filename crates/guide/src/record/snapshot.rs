@@ -239,6 +239,11 @@ impl StepInstanceKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether two keys are equal. Quick for those that one snapshot took over from another.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self == other
+    }
 }
 
 impl Borrow<str> for StepInstanceKey {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::record::{
     AdvanceOutcome, AssessedDimension, AttemptId, Capability, CapabilityStatus, Confidence, DivergenceReason,
-    EdgeCause, EdgeKind, EnforcementGrade, EventId, EventIndex, EvidenceRef, GapId, GapReason, GapResolution,
-    GapSeverity, NodeId, NodeKind, ObservationValue, OutputChannel, OutputId, OutputPayload, Pointer,
-    Preferences, RunId, SnapshotRef, StepName, TraceId, ValidationResult, WorkflowHash, WorkflowSourceKind,
+    EdgeCause, EdgeCauseKind, EdgeKind, EnforcementGrade, EventId, EventIndex, EvidenceRef, GapId, GapReason,
+    GapResolution, GapSeverity, NodeId, NodeKind, ObservationValue, OutputChannel, OutputId, OutputPayload,
+    Pointer, Preferences, RunId, SnapshotRef, StepName, TraceId, ValidationResult, WorkflowHash,
+    WorkflowSourceKind,
 };
 
 /// Where something is in one of the fold's lists: small, and quick to follow.
@@ -54,6 +55,13 @@ pub struct Run {
     pub(crate) last_touched: Option<Ordinal>,
     pub(crate) context: Option<Context>,
     pub(crate) completions: BTreeMap<NodeId, EventIndex>,
+}
+
+impl Run {
+    /// The event by which the run was completed first. Whoever works on from an earlier node does not take it back.
+    pub fn first_completion(&self) -> Option<EventIndex> {
+        self.completions.values().copied().min()
+    }
 }
 
 /// The context of a run, as it was last set.
@@ -149,6 +157,16 @@ impl Node {
     /// Whether no node was made from it.
     pub const fn is_leaf(&self) -> bool {
         self.children.is_empty()
+    }
+
+    /// Whether it began another branch: it was made from a node that others had gone on from already.
+    pub fn is_fork(&self) -> bool {
+        self.edge.as_ref().is_some_and(|edge| match edge.cause.kind {
+            EdgeCauseKind::NonTipAdvance | EdgeCauseKind::IntentionalFork => true,
+            EdgeCauseKind::FirstAdvance
+            | EdgeCauseKind::IdempotentReplay
+            | EdgeCauseKind::CheckpointCreated => false,
+        })
     }
 
     /// The outcomes of its attempts, by attempt.

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::places::Places;
 use crate::record::{
     Autonomy, Capability, DelimiterSafe, NonAssumableChoiceKind, RiskPolicy, StepName, UserOnlyDependency,
     WorkflowHash,
@@ -87,6 +88,8 @@ pub struct CompiledWorkflow {
     /// What an author should look at, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compiled_warnings: Vec<CompiledWarning>,
+    #[serde(skip)]
+    pub(crate) places: Places,
 }
 
 /// A step or a loop, in a sequence.
@@ -566,7 +569,23 @@ impl CompiledWorkflow {
 
     /// The step of an id.
     pub fn step(&self, step_id: &StepName) -> Option<&Step> {
-        self.steps.iter().find(|step| step.step_id == *step_id)
+        self.step_place(step_id).map(|place| &self.steps[place])
+    }
+
+    /// Where a step is among the steps, from 0.
+    pub fn step_place(&self, step_id: &StepName) -> Option<usize> {
+        let place = *self.places.of(self).steps.get(step_id.as_str())?;
+        self.steps.get(place).is_some_and(|step| step.step_id == *step_id).then_some(place)
+    }
+
+    /// Where a step or loop is in the sequence of the top level, from 0.
+    pub(crate) fn sequence_place(&self, id: &str) -> Option<usize> {
+        self.places.of(self).sequence.get(id).copied()
+    }
+
+    /// The items of the top level before `place` that have a run condition, in order.
+    pub(crate) fn conditional_before(&self, place: usize) -> impl Iterator<Item = usize> + use<'_> {
+        self.places.of(self).conditional.iter().copied().take_while(move |other| *other < place)
     }
 
     /// The loop of an id.

@@ -241,6 +241,39 @@ fn a_step_is_skipped_while_its_condition_does_not_hold_and_runs_once_it_does() {
 }
 
 #[test]
+fn whatever_was_skipped_is_caught_up_with_in_order_and_the_run_goes_on_where_it_was() {
+    let when = |id: &str, value: &str| {
+        json!({"id": id, "title": id, "prompt": "Dig.", "notesOptional": true,
+            "runCondition": {"var": "rigor", "equals": value}})
+    };
+    let body = json!([plain("inner")]);
+    let round = json!({"id": "round", "type": "loop", "title": "Round", "loop": {"type": "for", "count": 1, "maxIterations": 1},
+        "body": body, "runCondition": {"var": "rigor", "equals": "thorough"}});
+    let steps = json!([
+        when("early", "thorough"),
+        plain("one"),
+        round,
+        plain("two"),
+        when("late", "quick"),
+        plain("three"),
+        plain("four")
+    ]);
+    let mut run = Harness::start(workflow(steps), json!({}), None);
+    let mut node = run.root.clone();
+    let mut seen = Vec::new();
+    while let Some(pending) = run.pending(&node) {
+        let call = match pending.as_str() {
+            "three" => Call::context(json!({"rigor": "thorough"})),
+            "round@0::inner" => Call::context(json!({"rigor": "quick"})),
+            _ => Call::nothing(),
+        };
+        node = run.advance(&node, call);
+        seen.push(pending);
+    }
+    assert_eq!(seen, ["one", "two", "three", "early", "round@0::inner", "late", "four"]);
+}
+
+#[test]
 fn advancing_an_old_node_makes_a_branch_and_checkpoints_do_not_count() {
     let steps = json!([plain("one"), plain("two"), plain("three")]);
     let mut run = Harness::start(workflow(steps), json!({}), None);

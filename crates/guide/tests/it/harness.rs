@@ -1,6 +1,7 @@
 //! A session in memory: every addition goes through the plan that a store would commit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use guide::derive;
 use guide::engine::{self, Additions, Advance, Checkpoint, EngineError, Output, Start};
@@ -12,6 +13,7 @@ use guide::record::{
 use guide::state::SessionState;
 use guide::workflow::compile::{self, Bindings};
 use guide::workflow::compiled::CompiledWorkflow;
+use guide::workflow::pinned::PinnedWorkflow;
 use guide::workflow::source::{self, Format};
 use serde_json::{Map, Value, json};
 
@@ -41,7 +43,7 @@ pub(crate) struct Harness {
     pub(crate) workflow: CompiledWorkflow,
     pub(crate) state: SessionState,
     pub(crate) events: Vec<Event>,
-    snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
+    snapshots: BTreeMap<SnapshotRef, Arc<ExecutionSnapshot>>,
     pub(crate) root: NodeId,
 }
 
@@ -63,7 +65,7 @@ impl Harness {
         let additions = engine::start(Start {
             session_id: session_id.clone(),
             parent_session_id: None,
-            workflow: &workflow,
+            workflow: &PinnedWorkflow::new(workflow.clone()),
             source_kind: WorkflowSourceKind::Project,
             source_ref: "workflows/test.json".to_owned(),
             goal: "test".to_owned(),
@@ -86,8 +88,13 @@ impl Harness {
     /// What a store does with additions.
     fn commit(&mut self, additions: Additions) -> NodeId {
         for new in additions.snapshots {
-            assert_eq!(new.snapshot_ref, new.snapshot.snapshot_ref(), "the streamed digest is the digest");
-            self.snapshots.insert(new.snapshot_ref, new.snapshot);
+            let named = new.named;
+            assert_eq!(
+                named.reference(),
+                named.snapshot().snapshot_ref(),
+                "the streamed digest is the digest"
+            );
+            self.snapshots.insert(named.reference(), named.snapshot().clone());
         }
         let Planned::Append(plan) = AppendPlan::new(&mut self.state, additions.events).unwrap() else {
             panic!("the call was recorded before")

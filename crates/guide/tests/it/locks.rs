@@ -13,6 +13,7 @@ use guide::record::{
     OutputPayload, Preferences, RiskPolicy, StepName, TraceKind, UserOnlyDependency, WorkflowSourceKind,
 };
 use guide::workflow::compiled::CompiledWorkflow;
+use guide::workflow::pinned::PinnedWorkflow;
 use serde_json::{Value, json};
 
 use crate::harness::{Call, Harness, compiled, plain, workflow};
@@ -62,7 +63,7 @@ fn start_events(now_ms: u64) -> Vec<Event> {
     engine::start(Start {
         session_id: derive::session_id(&[7; 16]),
         parent_session_id: None,
-        workflow: &workflow,
+        workflow: &PinnedWorkflow::new(workflow),
         source_kind: WorkflowSourceKind::Project,
         source_ref: "workflows/test.json".to_owned(),
         goal: "test".to_owned(),

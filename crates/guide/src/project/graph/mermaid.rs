@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::layout::Layout;
-use super::{Labels, Look, caption, is_fork, label, omission};
+use super::{DRAWN_NODES, Labels, Look, caption, label, omission};
 use crate::record::RunId;
 use crate::state::SessionState;
 
@@ -18,7 +18,7 @@ const CLASSES: [&str; 5] = [
 /// The run as a Mermaid flowchart; nothing for a run that is not there.
 pub fn to_mermaid(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<String> {
     let run = state.run(run_id)?;
-    let layout = Layout::new(state, run);
+    let layout = Layout::new(state, run, 0..DRAWN_NODES);
     let mut text = String::from("flowchart TD\n");
     for (at, place) in layout.places.iter().enumerate() {
         let look = Look::of(state, place.node);
@@ -32,7 +32,7 @@ pub fn to_mermaid(state: &SessionState, run_id: &RunId, labels: &Labels) -> Opti
         };
         let _ = writeln!(text, "    n{at}{open}\"{name}<br/>{caption}\"{close}:::{}", look.class());
         if let Some(parent) = place.parent {
-            let arrow = match (look, is_fork(place.node)) {
+            let arrow = match (look, place.node.is_fork()) {
                 (Look::Checkpoint, _) => "-. checkpoint .->",
                 (Look::Blocked, _) => "-. blocked .->",
                 (_, true) => "-- fork -->",

@@ -1,11 +1,12 @@
 //! A run as SVG: no script, no font to load, nothing from outside.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use super::layout::{Layout, Place};
-use super::{Labels, Look, caption, is_fork, label, omission};
+use super::{DRAWN_NODES, Labels, Look, caption, label, omission};
 use crate::project::run_status;
-use crate::record::RunId;
+use crate::record::{NodeId, RunId};
 use crate::state::SessionState;
 
 const COLUMN: usize = 216;
@@ -34,7 +35,7 @@ text{font:13px system-ui,sans-serif;fill:#1f2933}\
 /// The run as an SVG document; nothing for a run that is not there.
 pub fn to_svg(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<String> {
     let run = state.run(run_id)?;
-    let layout = Layout::new(state, run);
+    let layout = Layout::new(state, run, 0..DRAWN_NODES);
     let note = omission(layout.omitted);
     let width = (2 * MARGIN + layout.columns * COLUMN).max(LEAST_WIDTH);
     let height = HEAD + layout.rows * ROW + MARGIN + if note.is_some() { ROW } else { 0 };
@@ -49,11 +50,11 @@ pub fn to_svg(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<S
     // Edges first: boxes lie over them.
     for place in &layout.places {
         if let Some(parent) = place.parent {
-            edge(&mut svg, &layout.places[parent], place);
+            edge(&mut svg, &layout.places[parent], place, HEAD);
         }
     }
     for place in &layout.places {
-        node(&mut svg, state, place, labels);
+        node(&mut svg, state, place, labels, HEAD);
     }
     if let Some(note) = note {
         let y = height - ROW / 2;
@@ -63,26 +64,64 @@ pub fn to_svg(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<S
     Some(svg)
 }
 
-fn corner(place: &Place<'_>) -> (usize, usize) {
-    (MARGIN + place.column * COLUMN, HEAD + place.row * ROW)
+/// Some nodes of a run as SVG for a page: those whose places in the order of making are in `window`, each a link to
+/// where `address` says. It has no style and no background of its own, because the page has both; a node whose
+/// parent is not drawn hangs on a short line. Nothing for a run that is not there.
+pub fn to_svg_part(
+    state: &SessionState,
+    run_id: &RunId,
+    labels: &Labels,
+    window: Range<usize>,
+    address: &dyn Fn(&NodeId) -> String,
+) -> Option<String> {
+    let run = state.run(run_id)?;
+    let layout = Layout::new(state, run, window);
+    let width = 2 * MARGIN + layout.columns.max(1) * COLUMN - (COLUMN - BOX_WIDTH);
+    let height = 2 * MARGIN + layout.rows.max(1) * ROW - (ROW - BOX_HEIGHT);
+    let mut svg = format!(
+        "<svg class=\"session-graph\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         role=\"group\" aria-label=\"The nodes of the run, each a link\">\n"
+    );
+    for place in &layout.places {
+        match place.parent {
+            Some(parent) => edge(&mut svg, &layout.places[parent], place, MARGIN),
+            None if place.node.parent.is_some() => {
+                let (x, y) = corner(place, MARGIN);
+                let middle = x + BOX_WIDTH / 2;
+                let _ = writeln!(svg, "<path class=\"edge earlier\" d=\"M{middle} {}V{y}\"/>", y - MARGIN);
+            }
+            None => {}
+        }
+    }
+    for place in &layout.places {
+        let _ = write!(svg, "<a href=\"{}\">", escape(&address(&place.node.id)));
+        node(&mut svg, state, place, labels, MARGIN);
+        svg.push_str("</a>");
+    }
+    svg.push_str("</svg>\n");
+    Some(svg)
 }
 
-fn edge(svg: &mut String, parent: &Place<'_>, place: &Place<'_>) {
-    let (from_x, from_y) = corner(parent);
-    let (to_x, to_y) = corner(place);
+fn corner(place: &Place<'_>, head: usize) -> (usize, usize) {
+    (MARGIN + place.column * COLUMN, head + place.row * ROW)
+}
+
+fn edge(svg: &mut String, parent: &Place<'_>, place: &Place<'_>, head: usize) {
+    let (from_x, from_y) = corner(parent, head);
+    let (to_x, to_y) = corner(place, head);
     let (from_x, from_y, to_x) = (from_x + BOX_WIDTH / 2, from_y + BOX_HEIGHT, to_x + BOX_WIDTH / 2);
     let half = from_y.midpoint(to_y);
     let preferred = if place.preferred { " preferred" } else { "" };
-    let fork = if is_fork(place.node) { " fork" } else { "" };
+    let fork = if place.node.is_fork() { " fork" } else { "" };
     let _ = writeln!(
         svg,
         "<path class=\"edge{preferred}{fork}\" d=\"M{from_x} {from_y}C{from_x} {half} {to_x} {half} {to_x} {to_y}\"/>"
     );
 }
 
-fn node(svg: &mut String, state: &SessionState, place: &Place<'_>, labels: &Labels) {
+fn node(svg: &mut String, state: &SessionState, place: &Place<'_>, labels: &Labels, head: usize) {
     let look = Look::of(state, place.node);
-    let (x, y) = corner(place);
+    let (x, y) = corner(place, head);
     let radius = match look {
         Look::Checkpoint => BOX_HEIGHT / 2,
         Look::Step | Look::Blocked | Look::Complete => 6,

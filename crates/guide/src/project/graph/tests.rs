@@ -64,3 +64,21 @@ fn no_label_leaves_its_place() {
         assert!(!svg.contains("<script") && !svg.contains('\0'), "{label:?}");
     }
 }
+
+#[test]
+fn a_part_of_a_run_is_drawn_with_links_and_nothing_of_its_own() {
+    let (log, labels) = sample();
+    let state = log.state();
+    let address = |id: &NodeId| format!("/n/{id}?\"&");
+    let whole = to_svg_part(&state, &log.run, &labels, 0..100, &address).unwrap();
+    let nodes = state.nodes_of(state.run(&log.run).unwrap()).len();
+    assert_eq!(whole.matches("<a href=").count(), nodes);
+    assert_eq!(whole.matches("class=\"edge").count(), nodes - 1, "every node but the root has an edge");
+    assert!(whole.contains("?&quot;&amp;\"") && !whole.contains("<style") && !whole.contains("#ffffff"));
+    let late = to_svg_part(&state, &log.run, &labels, 3..5, &address).unwrap();
+    assert_eq!(late.matches("<a href=").count(), 2);
+    assert!(late.contains("edge earlier"), "what hangs in the air says so: {late}");
+    assert!(late.contains("y=\"20\""), "the first row is at the top: {late}");
+    let none = to_svg_part(&state, &log.run, &labels, 70..90, &address).unwrap();
+    assert_eq!(none.matches("<a href=").count(), 0);
+}

@@ -15,6 +15,7 @@ use crate::{
             LoopControl, NamedCondition, SequenceItem, Step,
         },
         condition,
+        places::Places,
         problem::{ProblemCode as Code, member, quoted},
         source::{Instruction, Source},
     },
@@ -74,6 +75,7 @@ pub(super) fn emit(context: &mut Context<'_>, source: &Source, nodes: Vec<Node>)
         sequence,
         bindings: context.bindings.clone(),
         compiled_warnings: warnings,
+        places: Places::default(),
     };
     if !context.problems.is_empty() {
         return None;
