@@ -16,6 +16,7 @@
 //!
 //! `docs/formats/session-files.md` draws every file byte by byte and gives the reasons.
 
+mod ended;
 mod format;
 mod gc;
 mod health;
@@ -38,6 +39,7 @@ use guide::bundle::Salvaged;
 use guide::plan::AppendPlan;
 use guide::record::{EventIndex, ExecutionSnapshot, SessionId, SnapshotRef, WorkflowHash};
 
+pub use ended::Ended;
 pub use gc::{GcOutcome, GcReport, Retention};
 pub use health::{Damage, DamageReason, SessionHealth};
 pub use log::{Cursor, Loaded, MANIFEST_BYTES};
@@ -59,6 +61,7 @@ pub struct SessionFiles(Arc<Shared>);
 struct Shared {
     disk: Arc<dyn Disk>,
     snapshots: snapshots::Snapshots,
+    objects: objects::Objects,
     /// The sessions that this process is writing.
     writing: Mutex<HashSet<SessionId>>,
     /// Whether the directories are known to be there.
@@ -85,6 +88,7 @@ impl SessionFiles {
         Ok(Self(Arc::new(Shared {
             disk,
             snapshots: snapshots::Snapshots::default(),
+            objects: objects::Objects::default(),
             writing: Mutex::default(),
             prepared: Mutex::default(),
         })))

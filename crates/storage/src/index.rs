@@ -236,6 +236,13 @@ impl Index {
         Ok(state.report)
     }
 
+    /// The sessions that cannot be indexed because they are damaged, as far as somebody looked, sorted.
+    pub fn unusable(&self) -> Vec<SessionId> {
+        let mut ids: Vec<_> = self.state().unusable.keys().cloned().collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// What the index had to do so far.
     pub fn report(&self) -> IndexReport {
         self.state().report

@@ -13,18 +13,27 @@
 
 mod audit;
 mod changes;
+mod ended;
+mod memory;
 mod reads;
+mod retention;
 mod schema;
+mod seen;
+mod wal;
 mod writer;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flow::store::{Commit, CommitError, Done, ReadError, RunStore};
+use flow::store::{Answer, AnswerKey, Commit, CommitError, Done, Read, ReadError, RunRow, RunStore};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use self::memory::Memory;
+use self::seen::Loading;
+use self::wal::WriteAheadLog;
 use self::writer::Writer;
 
 /// How many idle connections are kept for readers. More are made when more read at once, and closed afterwards.
@@ -54,8 +63,12 @@ pub enum OpenError {
 /// The runs of one data directory.
 pub struct SqliteRuns {
     path: PathBuf,
-    writer: Writer,
+    // Closed before the writer: the connection that is closed last copies the log into the file and removes it, and one that may
+    // only read cannot.
+    _loading: Loading,
     readers: Mutex<Vec<Connection>>,
+    writer: Writer,
+    memory: Arc<Memory>,
 }
 
 impl fmt::Debug for SqliteRuns {
@@ -74,8 +87,13 @@ impl SqliteRuns {
         restrict(path);
         configure(&connection)?;
         schema::migrate(&mut connection)?;
-        let writer = Writer::start(connection).map_err(OpenError::Thread)?;
-        Ok(Self { path: path.to_owned(), writer, readers: Mutex::default() })
+        let beside = Connection::open(path)?;
+        configure(&beside)?;
+        let log = WriteAheadLog::watch(&mut connection, beside, wal::LONG).map_err(OpenError::Thread)?;
+        let memory = Arc::new(Memory::default());
+        let writer = Writer::start(connection, log, Arc::clone(&memory)).map_err(OpenError::Thread)?;
+        let loading = Loading::start(&memory, reader(path)?).map_err(OpenError::Thread)?;
+        Ok(Self { path: path.to_owned(), _loading: loading, readers: Mutex::default(), writer, memory })
     }
 
     /// Copies the database as it is at one moment, while it is used.
@@ -83,7 +101,7 @@ impl SqliteRuns {
     /// # Errors
     /// Those of SQLite and of the disk.
     pub fn back_up(&self, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(), OpenError> {
-        let source = self.reader_connection()?;
+        let source = reader(&self.path)?;
         let mut target = Connection::open(to)?;
         restrict(to);
         let backup = rusqlite::backup::Backup::new(&source, &mut target)?;
@@ -104,21 +122,13 @@ impl SqliteRuns {
         Ok(())
     }
 
-    fn reader_connection(&self) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.path, flags)?;
-        connection.busy_timeout(BUSY)?;
-        connection.set_prepared_statement_cache_capacity(64);
-        Ok(connection)
-    }
-
     /// Reads with a connection of the pool.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ReadError> {
         let idle = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
         let told = |error: rusqlite::Error| ReadError(error.to_string());
         let connection = match idle {
             Some(connection) => connection,
-            None => self.reader_connection().map_err(told)?,
+            None => reader(&self.path).map_err(told)?,
         };
         let result = read(&connection).map_err(told);
         let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -135,6 +145,22 @@ impl SqliteRuns {
     }
 }
 
+fn reader(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    plan_once(&connection)?;
+    Ok(connection)
+}
+
+/// Keeps statements as they were planned. Without this SQLite plans a statement again whenever a value is bound that an index of some
+/// rows could depend on; here such values are written out.
+fn plan_once(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
+}
+
 /// Owner-only, as everything in a data directory. The directory itself is closed to others already.
 fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -149,16 +175,35 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", "OFF")?;
     // 32 MiB for the pages of the writer; negative means kibibytes.
     connection.pragma_update(None, "cache_size", -32_768_i64)?;
-    // A checkpoint copies the log into the file. Every 16 MiB keeps it rare, and the log short enough to recover at once.
-    connection.pragma_update(None, "wal_autocheckpoint", 4096_i64)?;
-    connection.set_prepared_statement_cache_capacity(64);
-    Ok(())
+    // The log is copied into the file by `wal`.
+    connection.pragma_update(None, "wal_autocheckpoint", 0_i64)?;
+    plan_once(connection)
 }
 
 /// The contract of [`RunStore`], method by method; the queries are in `reads`.
 impl RunStore for SqliteRuns {
     fn commit(&self, commit: Commit, done: Done) {
         self.submit(commit, done);
+    }
+
+    fn run(&self, tenant: Option<&str>, run_id: &str) -> Read<Option<RunRow>> {
+        if let Some(known) = self.memory.ended.get(tenant, run_id) {
+            return Ok(known);
+        }
+        let deletions = self.memory.ended.deletions();
+        let row = self.read(|connection| reads::run(connection, tenant, run_id))?;
+        if let Some(row) = &row {
+            self.memory.ended.keep_read(row, deletions);
+        }
+        Ok(row)
+    }
+
+    fn answer(&self, key: &AnswerKey) -> Read<Option<Answer>> {
+        let hash = reads::answer_hash(key);
+        if !self.memory.seen.maybe(hash) {
+            return Ok(None);
+        }
+        self.read(|connection| reads::answer_at(connection, hash, key))
     }
 
     reads::delegate!();

@@ -38,9 +38,31 @@ impl RealDisk {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         }
         let root = fs::open(root, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self::at(root))
+    }
+
+    /// Opens a directory below this one, which is made if it does not exist, together with those above it. No link is followed.
+    ///
+    /// # Errors
+    /// Those of the system, and something that is no directory on the way.
+    pub fn open_below(&self, dir: &DiskPath) -> io::Result<Self> {
+        let mut made = String::new();
+        for name in dir.as_str().split('/') {
+            let parent = (!made.is_empty()).then_some(made.as_str());
+            match fs::mkdirat(self.dir(parent)?, name, DIR_MODE) {
+                Ok(()) => fs::fsync(self.dir(parent)?)?,
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            made = parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}/{name}"));
+        }
+        Ok(Self::at(self.dir(Some(dir.as_str()))?))
+    }
+
+    fn at(root: OwnedFd) -> Self {
         // Each process has other keys in its hashers: a random number without a dependency.
         let process = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
-        Ok(Self { root, process, counter: AtomicU64::new(0) })
+        Self { root, process, counter: AtomicU64::new(0) }
     }
 
     /// Opens the directory at the end of `names`, and hands over the handle.

@@ -20,7 +20,7 @@ use canon::json;
 use guide::record::{
     CompletedSteps, DecodeError, EngineState, ExecutionSnapshot, SnapshotRef, StepInstanceKey,
 };
-use guide::snapshot_digest;
+use guide::snapshot_digest::{self, NamedSnapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,16 +36,14 @@ pub const SNAPSHOT_BYTES: u64 = 16 << 20;
 const CACHED_KEYS: usize = 32_768;
 /// How many snapshots the cache holds.
 const CACHED_SNAPSHOTS: usize = 64;
-/// From this many keys on, copying a snapshot takes longer than starting a thread for it.
-const LARGE: usize = 512;
 /// The version of the file.
 const VERSION: u8 = 1;
 
 /// A snapshot that an append brings along.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSnapshot<'a> {
-    /// The snapshot.
-    pub snapshot: &'a ExecutionSnapshot,
+    /// The snapshot, with the reference that it is stored under.
+    pub named: &'a NamedSnapshot,
     /// The snapshot of the node before it. Only a hint for storing it well.
     pub parent: Option<SnapshotRef>,
 }
@@ -124,27 +122,20 @@ impl Cache {
 }
 
 /// A snapshot that is ready to be written.
-pub(super) struct Prepared<'a> {
+pub(super) struct Prepared {
     reference: SnapshotRef,
     /// What to write; nothing if it is there already.
-    new: Option<Encoded<'a>>,
+    new: Option<Encoded>,
 }
 
-struct Encoded<'a> {
-    snapshot: &'a ExecutionSnapshot,
+struct Encoded {
+    whole: Arc<Whole>,
     bytes: Vec<u8>,
-    chain: Vec<Link>,
 }
 
-impl Prepared<'_> {
+impl Prepared {
     pub(super) const fn reference(&self) -> SnapshotRef {
         self.reference
-    }
-
-    /// Whether remembering it takes long enough to do something else meanwhile.
-    pub(super) fn is_large(&self) -> bool {
-        let keys = self.new.as_ref().and_then(|new| new.snapshot.state().progress());
-        keys.is_some_and(|(completed, _)| completed.values.len() >= LARGE)
     }
 }
 
@@ -159,12 +150,8 @@ impl Snapshots {
     }
 
     /// Decides how a snapshot is stored. Nothing is written yet.
-    pub(super) fn prepare<'a>(
-        &self,
-        disk: &dyn Disk,
-        new: NewSnapshot<'a>,
-    ) -> Result<Prepared<'a>, StoreError> {
-        let reference = snapshot_digest::snapshot_ref(new.snapshot);
+    pub(super) fn prepare(&self, disk: &dyn Disk, new: NewSnapshot<'_>) -> Result<Prepared, StoreError> {
+        let (reference, snapshot) = (new.named.reference(), new.named.snapshot());
         // A file of that name may be there, from an append that was cut off or from another session. It
         // counts only if it reads back, or did before; otherwise it is written again.
         if is_there(disk, reference)? {
@@ -178,7 +165,7 @@ impl Snapshots {
         // The parent is a hint: if it cannot be read, or has steps that are gone, the snapshot is stored whole.
         let parent = new.parent.and_then(|parent| self.whole(disk, parent).ok());
         let generation = parent.as_ref().map_or(0, |whole| whole.chain[0].generation.saturating_add(1));
-        let (rest, keys) = take_keys(new.snapshot);
+        let (rest, keys) = take_keys(snapshot);
         let empty = CompletedSteps::default();
         let keys = keys.unwrap_or(&empty);
         let on_parent = parent.as_ref().and_then(|parent| {
@@ -213,11 +200,12 @@ impl Snapshots {
             });
         }
         let chain = std::iter::once(own).chain(bases).collect();
-        Ok(Prepared { reference, new: Some(Encoded { snapshot: new.snapshot, bytes, chain }) })
+        let whole = Arc::new(Whole { snapshot: Arc::clone(snapshot), chain });
+        Ok(Prepared { reference, new: Some(Encoded { whole, bytes }) })
     }
 
     /// Writes a prepared snapshot; it is durable afterwards.
-    pub(super) fn write(&self, disk: &dyn Disk, prepared: &Prepared<'_>) -> Result<(), StoreError> {
+    pub(super) fn write(&self, disk: &dyn Disk, prepared: &Prepared) -> Result<(), StoreError> {
         let name = layout::json_name(prepared.reference.0);
         let dir = layout::snapshots();
         let path = dir.join(&name);
@@ -234,11 +222,9 @@ impl Snapshots {
     }
 
     /// Keeps a written snapshot at hand: the next advance begins with it.
-    pub(super) fn keep(&self, prepared: &Prepared<'_>) {
+    pub(super) fn keep(&self, prepared: &Prepared) {
         if let Some(new) = &prepared.new {
-            let snapshot = Arc::new(new.snapshot.clone());
-            let whole = Whole { snapshot, chain: new.chain.clone() };
-            self.remember(prepared.reference, &Arc::new(whole));
+            self.remember(prepared.reference, &new.whole);
         }
     }
 
@@ -391,9 +377,7 @@ fn added_keys<'k>(
     let mut known = known.into_iter().flat_map(|known| &known.values).peekable();
     let mut added = Vec::new();
     for key in &keys.values {
-        if known.peek() == Some(&key) {
-            known.next();
-        } else {
+        if known.next_if(|known| known.is_same(key)).is_none() {
             added.push(key);
         }
     }

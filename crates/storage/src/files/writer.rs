@@ -121,6 +121,11 @@ impl<'f> Writer<'f> {
         &self.news
     }
 
+    /// The store that the session is in.
+    pub(super) const fn files(&self) -> &'f SessionFiles {
+        self.files
+    }
+
     /// The end of the session.
     pub const fn cursor(&self) -> &Cursor {
         &self.cursor
@@ -164,18 +169,8 @@ impl<'f> Writer<'f> {
         let bytes = manifest::encode(&records);
         let path = layout::manifest(&dir);
         too_large(&path, self.cursor.manifest_bytes() + 1 + bytes.len() as u64)?;
-        let mut attested = Ok(());
-        let mut attest = || attested = disk.append(&path, &bytes).and_then(Unsynced::sync);
-        let mut keep = || prepared.iter().for_each(|snapshot| self.files.0.snapshots.keep(snapshot));
-        if prepared.iter().any(Prepared::is_large) {
-            // Copying thousands of keys, and letting go of older copies, while the disk is waited for
-            // anyway: otherwise long runs would pay for it with every step.
-            disk.both(&mut keep, &mut attest);
-        } else {
-            keep();
-            attest();
-        }
-        attested.map_err(StoreError::disk("write", &path))?;
+        disk.append(&path, &bytes).and_then(Unsynced::sync).map_err(StoreError::disk("write", &path))?;
+        prepared.iter().for_each(|snapshot| self.files.0.snapshots.keep(snapshot));
         let file = self.cursor.file();
         self.cursor = self.cursor.after(records.len() as u64, plan.last(), bytes.len() as u64, file);
         self.spent = false;
@@ -320,15 +315,15 @@ fn write_segment(files: &SessionFiles, session: &DiskPath, plan: &AppendPlan) ->
 
 fn write_objects(
     files: &SessionFiles,
-    prepared: &[Prepared<'_>],
+    prepared: &[Prepared],
     attachments: &Attachments<'_>,
 ) -> Result<(), StoreError> {
     let disk = files.disk().as_ref();
     for workflow in &attachments.workflows {
-        objects::put(disk, ObjectKind::Workflow, *workflow)?;
+        files.0.objects.put(disk, ObjectKind::Workflow, *workflow)?;
     }
     for artifact in &attachments.artifacts {
-        objects::put(disk, ObjectKind::Artifact, *artifact)?;
+        files.0.objects.put(disk, ObjectKind::Artifact, *artifact)?;
     }
     for snapshot in prepared {
         files.0.snapshots.write(disk, snapshot)?;
@@ -337,18 +332,18 @@ fn write_objects(
 }
 
 /// Checks, before anything is written, that everything the plans refer to is attached or stored.
-fn check<'a>(
+fn check(
     files: &SessionFiles,
     plans: &[AppendPlan],
-    attachments: &Attachments<'a>,
-) -> Result<Vec<Prepared<'a>>, StoreError> {
+    attachments: &Attachments<'_>,
+) -> Result<Vec<Prepared>, StoreError> {
     let disk = files.disk().as_ref();
     let mut attached = BTreeSet::new();
     for (kind, objects) in
         [(ObjectKind::Workflow, &attachments.workflows), (ObjectKind::Artifact, &attachments.artifacts)]
     {
         for object in objects {
-            objects::check(kind, *object)?;
+            files.0.objects.check(disk, kind, *object)?;
             attached.insert((kind, object.digest));
         }
     }

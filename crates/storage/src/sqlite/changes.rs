@@ -1,10 +1,13 @@
 //! What each change does to the tables.
 
-use flow::store::{Change, Commit, CommitError};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use flow::run::RunStatus;
+use flow::store::{Bytes, Change, Commit, CommitError};
+use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 
 use super::audit::Tentative;
 use super::reads;
+use super::retention;
+use super::seen::SeenKeys;
 use super::writer::Refused;
 
 /// How many deliveries that were given up are kept for each subscription: the newest. More would fill the disk, and nobody
@@ -14,70 +17,144 @@ const MAX_BURIED: i64 = 1000;
 pub(super) fn apply(
     connection: &Connection,
     chains: &mut Tentative<'_>,
+    seen: &SeenKeys,
     commit: &Commit,
 ) -> Result<(), Refused> {
-    for change in &commit.changes {
-        one(connection, chains, change)?;
+    let mut born: Vec<Born<'_>> = Vec::new();
+    for (at, change) in commit.changes.iter().enumerate() {
+        match change {
+            Change::CreateRun { .. } => born.extend(create(connection, &commit.changes[at..])?),
+            Change::Append { run_id, first, last, events, .. } => {
+                match born.iter().position(|born| born.run == run_id) {
+                    // Its row says already what it is after these events.
+                    Some(found) => {
+                        append(connection, born.swap_remove(found).place, *first, *last, events)?;
+                    }
+                    None => advance(connection, change)?,
+                }
+            }
+            _ => one(connection, chains, seen, change)?,
+        }
     }
     Ok(())
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm per change, each a statement or two")]
-fn one(connection: &Connection, chains: &mut Tentative<'_>, change: &Change) -> Result<(), Refused> {
-    let run = |sql: &str, values: &[&dyn rusqlite::ToSql]| connection.prepare_cached(sql)?.execute(values);
-    match change {
-        Change::CreateRun {
+/// A run whose row was written as it is after its first events, which follow in the same commit. Most runs are created and taken
+/// some way at once; to write a row and to write it again at once would cost as much as everything else.
+struct Born<'c> {
+    run: &'c str,
+    place: i64,
+}
+
+fn run(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> rusqlite::Result<usize> {
+    connection.prepare_cached(sql)?.execute(values)
+}
+
+/// Creates the run of the first change, in the state of its first append where the commit has that.
+fn create<'c>(connection: &Connection, changes: &'c [Change]) -> Result<Option<Born<'c>>, Refused> {
+    let Some(Change::CreateRun {
+        run_id,
+        tenant,
+        workflow_id,
+        genesis,
+        scope_id,
+        exclusive,
+        parent_run_id,
+        tags,
+        created_at,
+    }) = changes.first()
+    else {
+        return Ok(None);
+    };
+    if *exclusive {
+        refuse_active(connection, tenant, scope_id.as_deref())?;
+    }
+    let begun = changes.iter().find_map(|change| match change {
+        Change::Append { run_id: of, first: 0, last, status, snapshot, at, .. } if of == run_id => {
+            Some((last + 1, *status, &**snapshot, *at))
+        }
+        _ => None,
+    });
+    let (next, status, snapshot, at) = begun.unwrap_or((0, RunStatus::Pending, &[], *created_at));
+    let inserted = run(
+        connection,
+        "INSERT INTO runs (run_id, tenant, workflow_id, status, open, next_sequence, scope_id, parent_run_id,
+             created_at, updated_at, genesis, snapshot)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+         ON CONFLICT (run_id) DO NOTHING",
+        &[
             run_id,
             tenant,
             workflow_id,
-            genesis,
+            &status.as_str(),
+            &!status.is_terminal(),
+            &next,
             scope_id,
-            exclusive,
             parent_run_id,
-            tags,
-            created_at,
-        } => {
-            if *exclusive {
-                refuse_active(connection, tenant, scope_id.as_deref())?;
-            }
-            let inserted = run(
-                "INSERT INTO runs (run_id, tenant, workflow_id, status, open, next_sequence, scope_id, parent_run_id,
-                     created_at, updated_at, genesis, snapshot)
-                 VALUES (?1, ?2, ?3, 'pending', 1, 0, ?4, ?5, ?6, ?6, ?7, x'')
-                 ON CONFLICT (run_id) DO NOTHING",
-                &[run_id, tenant, workflow_id, scope_id, parent_run_id, &created_at.0, &&**genesis],
-            )?;
-            if inserted == 0 {
-                return Err(CommitError::RunExists { run_id: run_id.clone() }.into());
-            }
-            let place = connection.last_insert_rowid();
-            for tag in tags {
-                run(
-                    "INSERT OR IGNORE INTO tags (tenant, tag, run) VALUES (?1, ?2, ?3)",
-                    &[tenant, tag, &place],
-                )?;
-            }
-        }
-        Change::Append { run_id, first, last, events, status, snapshot, at } => {
-            let mut find =
-                connection.prepare_cached("SELECT place, next_sequence FROM runs WHERE run_id = ?1")?;
-            let found = find
-                .query_row([run_id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?)))
-                .optional()?;
-            let Some((place, next)) = found.filter(|(_, next)| next == first && first <= last) else {
-                return Err(CommitError::Moved { run_id: run_id.clone() }.into());
-            };
-            debug_assert_eq!(next, *first);
-            run(
-                "INSERT INTO appends (run, first, last, events) VALUES (?1, ?2, ?3, ?4)",
-                &[&place, first, last, &&**events],
-            )?;
-            run(
-                "UPDATE runs SET status = ?2, open = ?3, next_sequence = ?4, updated_at = ?5, snapshot = ?6
-                 WHERE place = ?1",
-                &[&place, &status.as_str(), &!status.is_terminal(), &(last + 1), &at.0, &&**snapshot],
-            )?;
-        }
+            &created_at.0,
+            &at.0,
+            &&**genesis,
+            &snapshot,
+        ],
+    )?;
+    if inserted == 0 {
+        return Err(CommitError::RunExists { run_id: run_id.clone() }.into());
+    }
+    let place = connection.last_insert_rowid();
+    for tag in tags {
+        run(
+            connection,
+            "INSERT OR IGNORE INTO tags (tenant, tag, run) VALUES (?1, ?2, ?3)",
+            &[tenant, tag, &place],
+        )?;
+    }
+    Ok(begun.map(|_| Born { run: run_id, place }))
+}
+
+fn append(
+    connection: &Connection,
+    place: i64,
+    first: u64,
+    last: u64,
+    events: &Bytes,
+) -> rusqlite::Result<usize> {
+    run(
+        connection,
+        "INSERT INTO appends (run, first, last, events) VALUES (?1, ?2, ?3, ?4)",
+        &[&place, &first, &last, &&**events],
+    )
+}
+
+/// Takes a run that was there before further.
+fn advance(connection: &Connection, change: &Change) -> Result<(), Refused> {
+    let Change::Append { run_id, first, last, events, status, snapshot, at } = change else { return Ok(()) };
+    let mut find = connection.prepare_cached("SELECT place, next_sequence FROM runs WHERE run_id = ?1")?;
+    let found =
+        find.query_row([run_id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?))).optional()?;
+    let Some((place, next)) = found.filter(|(_, next)| next == first && first <= last) else {
+        return Err(CommitError::Moved { run_id: run_id.clone() }.into());
+    };
+    debug_assert_eq!(next, *first);
+    append(connection, place, *first, *last, events)?;
+    run(
+        connection,
+        "UPDATE runs SET status = ?2, open = ?3, next_sequence = ?4, updated_at = ?5, snapshot = ?6
+         WHERE place = ?1",
+        &[&place, &status.as_str(), &!status.is_terminal(), &(last + 1), &at.0, &&**snapshot],
+    )?;
+    Ok(())
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm per change, each a statement or two")]
+fn one(
+    connection: &Connection,
+    chains: &mut Tentative<'_>,
+    seen: &SeenKeys,
+    change: &Change,
+) -> Result<(), Refused> {
+    let run = |sql: &str, values: &[&dyn ToSql]| run(connection, sql, values);
+    match change {
+        Change::CreateRun { .. } | Change::Append { .. } => {}
         Change::PutDefinition { tenant, workflow_id, digest, document, at } => {
             let digest = digest.to_hex();
             run(
@@ -102,7 +179,10 @@ fn one(connection: &Connection, chains: &mut Tentative<'_>, change: &Change) -> 
             run("DELETE FROM timers WHERE run_id = ?1 AND key = ?2", &[run_id, key])?;
         }
         Change::PutAnswer { key, answer } => {
-            if reads::answer(connection, key)?.is_some() {
+            let hash = reads::answer_hash(key);
+            // Noted whatever becomes of it: readers look for keys that were noted, and for no others.
+            seen.note(hash);
+            if reads::answer_at(connection, hash, key)?.is_some() {
                 return Err(CommitError::KeyTaken.into());
             }
             run(
@@ -119,10 +199,7 @@ fn one(connection: &Connection, chains: &mut Tentative<'_>, change: &Change) -> 
                 ],
             )?;
             let place = connection.last_insert_rowid();
-            run(
-                "INSERT INTO answer_hashes (hash, place) VALUES (?1, ?2)",
-                &[&reads::answer_hash(key), &place],
-            )?;
+            run("INSERT INTO answer_hashes (hash, place) VALUES (?1, ?2)", &[&hash, &place])?;
         }
         Change::ClaimActivity { id, run_id, at } => {
             let claimed = run(
@@ -194,6 +271,8 @@ fn one(connection: &Connection, chains: &mut Tentative<'_>, change: &Change) -> 
             )?;
         }
         Change::Audit { tenant, entry } => chains.append(connection, tenant, entry)?,
+        Change::DeleteRun { run_id } => retention::delete_run(connection, run_id)?,
+        Change::DeleteAnswers { before, limit } => retention::delete_answers(connection, *before, *limit)?,
         Change::PutApiKey { hash, document } => {
             run(
                 "INSERT OR REPLACE INTO api_keys (hash, document) VALUES (?1, ?2)",

@@ -12,24 +12,27 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 
 use super::audit::digest;
+pub(super) use super::retention::{aged_run, aged_runs, oldest_answer};
 
 /// Writes the methods of [`flow::store::RunStore`] that read: each borrows a connection and runs the query of its name.
 macro_rules! delegate {
     () => {
         $crate::sqlite::reads::delegate! {
-            run(tenant: Option<&str>, run_id: &str) -> Option<flow::store::RunRow>;
             appends(run_id: &str, from: u64, max_events: usize, max_bytes: usize) -> Vec<flow::store::StoredAppend>;
             runs(tenant: &str, filter: &flow::store::RunFilter, limit: usize) -> Vec<flow::store::ListedRun>;
             open_runs(after: Option<&str>, limit: usize) -> Vec<String>;
             children(run_id: &str) -> Vec<String>;
             definition(tenant: &str, workflow_id: &str) -> Option<(canon::digest::Digest, flow::store::Bytes)>;
             definition_by_digest(digest: canon::digest::Digest) -> Option<flow::store::Bytes>;
-            definitions(tenant: &str) -> Vec<(String, canon::digest::Digest)>;
+            definitions(tenant: &str, after: Option<&str>, limit: usize) -> Vec<(String, canon::digest::Digest)>;
+            aged_runs(after: u64, limit: usize) -> Vec<flow::store::AgedRun>;
+            aged_run(run_id: &str) -> Option<flow::store::AgedRun>;
+            oldest_answer() -> Option<flow::event::Millis>;
             due_timers(at: flow::event::Millis, limit: usize) -> Vec<flow::store::Timer>;
             next_timer() -> Option<flow::store::Timer>;
-            answer(key: &flow::store::AnswerKey) -> Option<flow::store::Answer>;
             activity(id: &str) -> Option<Option<flow::store::Bytes>>;
             artifact(run_id: &str, artifact_id: &str) -> Option<flow::store::Bytes>;
+            artifact_ids(run_id: &str, limit: usize) -> Vec<String>;
             annotations(run_id: &str) -> Vec<flow::store::Bytes>;
             webhooks(tenant: &str) -> Vec<(String, flow::store::Bytes)>;
             due_deliveries(at: flow::event::Millis, limit: usize) -> Vec<flow::store::Delivery>;
@@ -62,7 +65,7 @@ fn bytes(row: &Row<'_>, column: usize) -> Result<Bytes> {
     Ok(Arc::from(row.get_ref(column)?.as_blob()?))
 }
 
-fn one<T>(
+pub(super) fn one<T>(
     connection: &Connection,
     sql: &str,
     values: &[&dyn ToSql],
@@ -71,7 +74,7 @@ fn one<T>(
     connection.prepare_cached(sql)?.query_row(values, read).optional()
 }
 
-fn many<T>(
+pub(super) fn many<T>(
     connection: &Connection,
     sql: &str,
     values: &[&dyn ToSql],
@@ -81,7 +84,7 @@ fn many<T>(
 }
 
 /// A limit as SQLite takes it.
-fn at_most(limit: usize) -> i64 {
+pub(super) fn at_most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
@@ -146,6 +149,10 @@ pub(super) fn runs(
             sql.push_str(" AND open = 1");
         }
     }
+    if filter.waiting {
+        // Word for word the condition of its index.
+        sql.push_str(" AND status IN ('waiting-approval', 'waiting-input', 'waiting-external')");
+    }
     if let Some(workflow_id) = &filter.workflow_id {
         values.push(workflow_id);
         sql.push_str(&format!(" AND workflow_id = ?{}", values.len()));
@@ -188,9 +195,17 @@ pub(super) fn definition_by_digest(connection: &Connection, digest: Digest) -> R
     one(connection, sql, &[&digest.to_hex().as_bytes()], |row| bytes(row, 0))
 }
 
-pub(super) fn definitions(connection: &Connection, tenant: &str) -> Result<Vec<(String, Digest)>> {
-    let sql = "SELECT workflow_id, digest FROM workflows WHERE tenant = ?1 ORDER BY workflow_id";
-    many(connection, sql, &[&tenant], |row| Ok((row.get(0)?, digest(&row.get::<_, Vec<u8>>(1)?))))
+pub(super) fn definitions(
+    connection: &Connection,
+    tenant: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<(String, Digest)>> {
+    let sql = "SELECT workflow_id, digest FROM workflows WHERE tenant = ?1 AND workflow_id > ?2
+               ORDER BY workflow_id LIMIT ?3";
+    // No id is empty, so all of them come after nothing.
+    let values: [&dyn ToSql; 3] = [&tenant, &after.unwrap_or_default(), &at_most(limit)];
+    many(connection, sql, &values, |row| Ok((row.get(0)?, digest(&row.get::<_, Vec<u8>>(1)?))))
 }
 
 fn timer(row: &Row<'_>) -> Result<Timer> {
@@ -213,11 +228,11 @@ pub(super) fn answer_hash(key: &AnswerKey) -> i64 {
     i64::from_str_radix(&digest[..15], 16).unwrap_or_default()
 }
 
-pub(super) fn answer(connection: &Connection, key: &AnswerKey) -> Result<Option<Answer>> {
+/// The answer under a key whose hash is known.
+pub(super) fn answer_at(connection: &Connection, hash: i64, key: &AnswerKey) -> Result<Option<Answer>> {
     let sql = "SELECT request, status, body, at FROM answer_hashes JOIN answers USING (place)
                WHERE hash = ?1 AND tenant = ?2 AND endpoint = ?3 AND key = ?4";
-    let values: [&dyn ToSql; 4] =
-        [&answer_hash(key), &key.tenant, &key.endpoint, &key.key.to_hex().into_bytes()];
+    let values: [&dyn ToSql; 4] = [&hash, &key.tenant, &key.endpoint, &key.key.to_hex().into_bytes()];
     one(connection, sql, &values, |row| {
         Ok(Answer {
             request: digest(&row.get::<_, Vec<u8>>(0)?),
@@ -238,6 +253,11 @@ pub(super) fn activity(connection: &Connection, id: &str) -> Result<Option<Optio
 pub(super) fn artifact(connection: &Connection, run_id: &str, artifact_id: &str) -> Result<Option<Bytes>> {
     let sql = "SELECT document FROM artifacts WHERE run_id = ?1 AND artifact_id = ?2";
     one(connection, sql, &[&run_id, &artifact_id], |row| bytes(row, 0))
+}
+
+pub(super) fn artifact_ids(connection: &Connection, run_id: &str, limit: usize) -> Result<Vec<String>> {
+    let sql = "SELECT artifact_id FROM artifacts WHERE run_id = ?1 ORDER BY artifact_id LIMIT ?2";
+    many(connection, sql, &[&run_id, &at_most(limit)], |row| row.get(0))
 }
 
 pub(super) fn annotations(connection: &Connection, run_id: &str) -> Result<Vec<Bytes>> {

@@ -157,6 +157,13 @@ const STEPS: &[&str] = &[
     ) STRICT;
     CREATE INDEX buried_by_webhook ON buried_deliveries (webhook_id, place);
     ",
+    "
+    CREATE INDEX runs_waiting ON runs (tenant, place)
+        WHERE status IN ('waiting-approval', 'waiting-input', 'waiting-external');
+    -- What belongs to a run is found by it when the run is deleted.
+    CREATE INDEX activities_by_run ON activities (run_id);
+    CREATE INDEX tags_by_run ON tags (run);
+    ",
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {

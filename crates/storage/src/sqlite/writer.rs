@@ -1,7 +1,7 @@
 //! The one thread that writes.
 
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use flow::store::{Commit, CommitError, Done};
@@ -9,6 +9,8 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use super::audit::Chains;
 use super::changes::apply;
+use super::memory::Memory;
+use super::wal::WriteAheadLog;
 
 /// The most commits of one transaction: enough to share an fsync among all that wait, and few enough to be
 /// acknowledged soon.
@@ -23,9 +25,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> std::io::Result<Self> {
+    pub(super) fn start(
+        connection: Connection,
+        log: WriteAheadLog,
+        memory: Arc<Memory>,
+    ) -> std::io::Result<Self> {
         let (jobs, received) = channel();
-        let thread = Builder::new().name("runs-writer".into()).spawn(move || write(connection, &received))?;
+        let thread = Builder::new()
+            .name("runs-writer".into())
+            .spawn(move || write(connection, log, &memory, &received))?;
         Ok(Self { jobs: Some(jobs), thread: Mutex::new(Some(thread)) })
     }
 
@@ -49,7 +57,7 @@ impl Drop for Writer {
     }
 }
 
-fn write(mut connection: Connection, jobs: &Receiver<Job>) {
+fn write(mut connection: Connection, mut log: WriteAheadLog, memory: &Memory, jobs: &Receiver<Job>) {
     while let Ok(first) = jobs.recv() {
         let mut batch = vec![first];
         while batch.len() < MAX_BATCH {
@@ -59,36 +67,43 @@ fn write(mut connection: Connection, jobs: &Receiver<Job>) {
             }
         }
         let (commits, done): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let results = match together(&mut connection, &commits) {
+        let results = match together(&mut connection, memory, &commits) {
             Ok(results) => results,
             Err(error) => vec![Err(refusal(&error)); commits.len()],
         };
-        for (done, result) in done.into_iter().zip(results) {
+        for ((commit, done), result) in commits.iter().zip(done).zip(results) {
+            if result.is_ok() {
+                memory.ended.committed(commit);
+            }
             done(result);
         }
+        log.committed(&connection);
     }
+    // The copier closes its connection first: the last one to be closed puts the log into the file, and takes it away.
+    drop(log);
 }
 
 /// All commits in one transaction. Nearly always each of them may happen, and nothing has to be kept to take one back; when one
 /// may not, the transaction is begun again with a savepoint for each, so that the refused one leaves no trace.
 fn together(
     connection: &mut Connection,
+    memory: &Memory,
     commits: &[Commit],
 ) -> rusqlite::Result<Vec<Result<(), CommitError>>> {
-    match all_of(connection, commits)? {
+    match all_of(connection, memory, commits)? {
         true => Ok(vec![Ok(()); commits.len()]),
-        false => one_by_one(connection, commits),
+        false => one_by_one(connection, memory, commits),
     }
 }
 
 /// Whether all of them happened. Otherwise none did.
-fn all_of(connection: &mut Connection, commits: &[Commit]) -> rusqlite::Result<bool> {
+fn all_of(connection: &mut Connection, memory: &Memory, commits: &[Commit]) -> rusqlite::Result<bool> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Read anew in every transaction: another process may have written in between.
     let mut chains = Chains::default();
     for commit in commits {
         let mut tentative = chains.tentative();
-        match apply(&transaction, &mut tentative, commit) {
+        match apply(&transaction, &mut tentative, &memory.seen, commit) {
             Ok(()) => tentative.keep(),
             Err(Refused::Sqlite(error)) if is_fatal(&error) => return Err(error),
             Err(Refused::Commit(_) | Refused::Sqlite(_)) => {
@@ -103,6 +118,7 @@ fn all_of(connection: &mut Connection, commits: &[Commit]) -> rusqlite::Result<b
 
 fn one_by_one(
     connection: &mut Connection,
+    memory: &Memory,
     commits: &[Commit],
 ) -> rusqlite::Result<Vec<Result<(), CommitError>>> {
     let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -111,7 +127,7 @@ fn one_by_one(
     for commit in commits {
         let savepoint = transaction.savepoint()?;
         let mut tentative = chains.tentative();
-        match apply(&savepoint, &mut tentative, commit) {
+        match apply(&savepoint, &mut tentative, &memory.seen, commit) {
             Ok(()) => {
                 savepoint.commit()?;
                 tentative.keep();

@@ -96,6 +96,37 @@ fn a_flipped_byte_of_an_object_is_reported_or_changes_nothing() {
 }
 
 #[test]
+fn a_workflow_is_written_once_and_again_only_when_its_file_is_not_what_was_left() {
+    type Damaging = fn(&FaultyDisk, &str);
+    let disk = FaultyDisk::default();
+    let files = open(&disk);
+    let create = |name: &str| Walk::new(name).start().create(&files).unwrap();
+    create("first");
+    let path = disk.files().into_keys().find(|path| path.starts_with("workflows/pinned/")).unwrap();
+    let (whole, first) = (disk.files()[&path].clone(), disk.writes());
+    create("second");
+    let second = disk.writes();
+    create("third");
+    assert!(second < 2 * first, "{second} writes for two, {first} for one");
+    assert_eq!(disk.writes() - second, second - first, "each costs the same from then on");
+    let cases: [(&str, Damaging); 3] = [
+        ("cut", |disk, path| disk.overwrite(path, b"{".to_vec())),
+        ("changed later, at the same length", |disk, path| {
+            disk.set_clock(99_000);
+            let len = disk.files()[path].len();
+            let file = DiskPath::parse(path).unwrap();
+            disk.create(&file, &vec![b' '; len]).and_then(storage::disk::Unsynced::sync).unwrap();
+        }),
+        ("gone", |disk, path| disk.remove_file(&DiskPath::parse(path).unwrap()).unwrap()),
+    ];
+    for (name, damage) in cases {
+        damage(&disk, &path);
+        create(name);
+        assert_eq!(disk.files()[&path], whole, "{name}");
+    }
+}
+
+#[test]
 fn damage_is_told_apart() {
     type Damaging = Box<dyn Fn(&FaultyDisk, &str)>;
     let mut cases: Vec<(&str, &str, Damaging)> = Vec::new();

@@ -233,7 +233,7 @@ fn definitions_are_kept_by_digest_and_the_newest_is_found_by_id(store: &dyn RunS
         Some(bytes("one")),
         "a run may still be pinned to it"
     );
-    assert_eq!(store.definitions("acme").unwrap(), [("w".to_owned(), two)]);
+    assert_eq!(store.definitions("acme", None, 9).unwrap(), [("w".to_owned(), two)]);
 }
 
 fn what_belongs_to_a_run_is_found_by_it(store: &dyn RunStore) {
@@ -314,9 +314,102 @@ fn open_runs_are_found_page_by_page(store: &dyn RunStore) {
     assert_eq!(store.open_runs(Some("o-1"), 1).unwrap(), ["o-3"]);
 }
 
+fn runs_of_one_commit_are_created_and_taken_further(store: &dyn RunStore) {
+    let changes = [
+        create("m-1", "acme", None),
+        create("m-2", "acme", None),
+        create("m-3", "acme", None),
+        append("m-2", 0, 4, RunStatus::Running),
+        append("m-1", 0, 0, RunStatus::Running),
+        append("m-2", 5, 6, RunStatus::Completed),
+    ];
+    commit(store, changes).unwrap();
+    let known = |run_id| store.run(None, run_id).unwrap().map(|run| (run.status, run.next_sequence));
+    assert_eq!(known("m-1"), Some((RunStatus::Running, 1)));
+    assert_eq!(known("m-2"), Some((RunStatus::Completed, 7)));
+    assert_eq!(known("m-3"), Some((RunStatus::Pending, 0)));
+    assert_eq!(store.open_runs(Some("m-"), 9).unwrap(), ["m-1", "m-3"]);
+    assert_eq!(store.appends("m-2", 0, 99, 1 << 20).unwrap().len(), 2);
+    // The first events of a run are its first, in whichever commit they come.
+    let moved = |run_id: &str| Err(CommitError::Moved { run_id: run_id.into() });
+    let twice = [
+        create("m-4", "acme", None),
+        append("m-4", 0, 0, RunStatus::Running),
+        append("m-4", 0, 0, RunStatus::Completed),
+    ];
+    assert_eq!(commit(store, twice), moved("m-4"));
+    assert_eq!(
+        commit(store, [create("m-5", "acme", None), append("m-5", 1, 1, RunStatus::Running)]),
+        moved("m-5")
+    );
+    assert_eq!(
+        commit(store, [append("m-6", 0, 0, RunStatus::Running), create("m-6", "acme", None)]),
+        moved("m-6")
+    );
+    for run_id in ["m-4", "m-5", "m-6"] {
+        assert_eq!(known(run_id), None, "{run_id}");
+    }
+}
+
+fn an_ended_run_is_deleted_with_what_belongs_to_it(store: &dyn RunStore) {
+    let note = |run_id: &str| Change::PutAnnotation {
+        run_id: run_id.into(),
+        annotation_id: format!("ann-{run_id}"),
+        document: bytes("{}"),
+    };
+    let effect = |run_id: &str| Change::ClaimActivity {
+        id: format!("act-{run_id}"),
+        run_id: run_id.into(),
+        at: Millis(1),
+    };
+    for run_id in ["d-1", "d-2"] {
+        commit(store, [create(run_id, "acme", None), note(run_id), effect(run_id)]).unwrap();
+    }
+    commit(store, [append("d-1", 0, 0, RunStatus::Completed), append("d-2", 0, 0, RunStatus::Running)])
+        .unwrap();
+    let ages = store.aged_runs(0, 10).unwrap();
+    let known: Vec<_> = ages.iter().map(|run| (run.run_id.as_str(), run.has_ended)).collect();
+    assert_eq!(known, [("d-1", true), ("d-2", false)]);
+    assert_eq!(store.aged_runs(ages[0].place, 10).unwrap(), ages[1..]);
+    assert_eq!(store.aged_run("d-2").unwrap().as_ref(), ages.get(1));
+    let delete = |run_id: &str| Change::DeleteRun { run_id: run_id.into() };
+    commit(store, [delete("d-1"), delete("d-2"), delete("d-3")]).unwrap();
+    assert_eq!(store.run(None, "d-1").unwrap(), None);
+    assert!(store.appends("d-1", 0, 10, 1 << 20).unwrap().is_empty());
+    assert!(store.annotations("d-1").unwrap().is_empty());
+    let tagged = RunFilter { tag: Some("t".into()), ..RunFilter::default() };
+    assert_eq!(store.runs("acme", &tagged, 10).unwrap().len(), 1);
+    assert_eq!(store.activity("act-d-1").unwrap(), None);
+    assert!(store.run(None, "d-2").unwrap().is_some(), "one that is under way is left alone");
+    assert_eq!(store.annotations("d-2").unwrap().len(), 1);
+    assert_eq!(store.activity("act-d-2").unwrap(), Some(None));
+}
+
+fn the_oldest_answers_are_deleted_first(store: &dyn RunStore) {
+    let key = |name: &str| AnswerKey {
+        tenant: "acme".into(),
+        endpoint: "e".into(),
+        key: Digest::of_bytes(name.as_bytes()),
+    };
+    let put = |name: &str, at: u64| {
+        let request = Digest::of_bytes(b"r");
+        let answer = Answer { request, status: 200, body: bytes("{}"), at: Millis(at) };
+        Change::PutAnswer { key: key(name), answer }
+    };
+    assert_eq!(store.oldest_answer().unwrap(), None);
+    commit(store, [put("c", 30), put("a", 10), put("b", 20)]).unwrap();
+    assert_eq!(store.oldest_answer().unwrap(), Some(Millis(10)));
+    commit(store, [Change::DeleteAnswers { before: Millis(30), limit: 1 }]).unwrap();
+    assert_eq!(store.answer(&key("a")).unwrap(), None);
+    assert!(store.answer(&key("b")).unwrap().is_some());
+    commit(store, [Change::DeleteAnswers { before: Millis(30), limit: 9 }]).unwrap();
+    assert_eq!(store.oldest_answer().unwrap(), Some(Millis(30)), "the moment itself is not before it");
+    commit(store, [put("a", 40)]).unwrap();
+}
+
 type Law = (&'static str, fn(&dyn RunStore));
 
-const CONTRACT: [Law; 14] = [
+const CONTRACT: [Law; 17] = [
     ("a run is read as it was committed", a_run_is_read_as_it_was_committed),
     ("another tenant finds nothing", another_tenant_finds_nothing),
     ("sequences are dense", sequences_are_dense_and_a_refused_commit_leaves_no_trace),
@@ -331,6 +424,9 @@ const CONTRACT: [Law; 14] = [
     ("what belongs to a run", what_belongs_to_a_run_is_found_by_it),
     ("subscriptions and deliveries", subscriptions_and_their_deliveries),
     ("open runs page by page", open_runs_are_found_page_by_page),
+    ("runs of one commit", runs_of_one_commit_are_created_and_taken_further),
+    ("an ended run is deleted whole", an_ended_run_is_deleted_with_what_belongs_to_it),
+    ("old answers are deleted", the_oldest_answers_are_deleted_first),
 ];
 
 fn database() -> (TempDir, SqliteRuns) {
@@ -391,6 +487,35 @@ fn closing_writes_what_was_handed_over() {
     drop(store);
     let store = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
     assert_eq!(store.open_runs(None, 100).unwrap().len(), 50);
+}
+
+#[test]
+fn a_key_that_another_process_used_is_taken_and_its_answer_is_found() {
+    let (folder, store) = database();
+    let elsewhere = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
+    let key = AnswerKey { tenant: "acme".into(), endpoint: "e".into(), key: Digest::of_bytes(b"k") };
+    let put = |body: &str| {
+        let answer =
+            Answer { request: Digest::of_bytes(b"r"), status: 201, body: bytes(body), at: Millis(1) };
+        Change::PutAnswer { key: key.clone(), answer }
+    };
+    commit(&elsewhere, [put("first")]).unwrap();
+    assert_eq!(commit(&store, [put("second")]), Err(CommitError::KeyTaken));
+    assert_eq!(store.answer(&key).unwrap().unwrap().body, bytes("first"));
+    drop((store, elsewhere));
+    let store = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
+    assert_eq!(store.answer(&key).unwrap().unwrap().body, bytes("first"), "and after a restart");
+}
+
+#[test]
+fn closing_leaves_one_file() {
+    let (folder, store) = database();
+    commit(&store, [create("r", "acme", None)]).unwrap();
+    assert!(store.run(None, "r").unwrap().is_some(), "a reader is open");
+    drop(store);
+    let names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["runs.sqlite3"], "nothing is left in a log beside it");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use guide::record::{
     CompletedSteps, EngineState, ExecutionSnapshot, Pending, Running, SnapshotRef, StepInstanceKey,
 };
+use guide::snapshot_digest::NamedSnapshot;
 use proptest::prelude::*;
 use storage::disk::FaultyDisk;
 
@@ -54,7 +55,8 @@ fn a_snapshot_that_lost_steps_is_stored_whole_and_reads_back() {
     let mut writer = files.lock(&walk.session, Some(&cursor)).unwrap();
     let step = walk.advance("y");
     let mut attachments = step.attachments();
-    attachments.snapshots.push(storage::files::NewSnapshot { snapshot: &other, parent: Some(parent) });
+    let named = NamedSnapshot::new(other.clone());
+    attachments.snapshots.push(storage::files::NewSnapshot { named: &named, parent: Some(parent) });
     writer.append(&step.plan, &attachments).unwrap();
     assert_eq!(*open(&disk).snapshot(other.snapshot_ref()).unwrap(), other);
 }

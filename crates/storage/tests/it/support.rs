@@ -13,7 +13,7 @@ use guide::record::{
     Pending, PendingStep, RunId, Running, Scope, SessionId, SnapshotRef, StepInstanceKey, StepName,
     WorkflowSourceKind,
 };
-use guide::snapshot_digest::snapshot_ref;
+use guide::snapshot_digest::{NamedSnapshot, snapshot_ref};
 use guide::state::SessionState;
 use serde_json::json;
 use storage::StoreError;
@@ -23,7 +23,7 @@ use storage::files::{Appended, Attachments, Cursor, NewObject, NewSnapshot, Sess
 /// One append that is ready to be made.
 pub(crate) struct Step {
     pub(crate) plan: AppendPlan,
-    snapshot: ExecutionSnapshot,
+    snapshot: NamedSnapshot,
     parent: Option<SnapshotRef>,
     workflow: Option<Vec<u8>>,
     artifact: Option<Vec<u8>>,
@@ -33,7 +33,7 @@ impl Step {
     pub(crate) fn attachments(&self) -> Attachments<'_> {
         let object = |bytes: &'_ Vec<u8>| Digest::of_bytes(bytes);
         Attachments {
-            snapshots: vec![NewSnapshot { snapshot: &self.snapshot, parent: self.parent }],
+            snapshots: vec![NewSnapshot { named: &self.snapshot, parent: self.parent }],
             workflows: self.workflow.iter().map(|bytes| NewObject { digest: object(bytes), bytes }).collect(),
             artifacts: self.artifact.iter().map(|bytes| NewObject { digest: object(bytes), bytes }).collect(),
         }
@@ -156,7 +156,8 @@ impl Walk {
 
     fn step(&mut self, events: Vec<Event>, snapshot: ExecutionSnapshot) -> Step {
         let first = self.events.is_empty();
-        let parent = self.last.replace(snapshot_ref(&snapshot));
+        let snapshot = NamedSnapshot::new(snapshot);
+        let parent = self.last.replace(snapshot.reference());
         let plan = self.planned(events);
         let workflow = first.then(|| self.workflow.clone());
         Step { plan, snapshot, parent, workflow, artifact: None }

@@ -1,0 +1,67 @@
+//! The mark of a session that nobody waits for any more.
+//!
+//! It lies beside the log and is no part of it: what the agent did stays as it is, and only the next step is refused. Whoever
+//! sets it holds the lock of the session, so that a step is either recorded before the mark or refused by it.
+
+use guide::record::SessionId;
+use serde::{Deserialize, Serialize};
+
+use super::{SessionFiles, Writer, layout};
+use crate::disk;
+use crate::error::StoreError;
+
+/// The name of the mark.
+const NAME: &str = "ended.json";
+/// The most bytes of a mark that are read.
+const MAX_BYTES: u64 = 4096;
+
+/// Why nobody waits for a session any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// The run that waited.
+    pub run_id: String,
+    /// Its node.
+    pub node_id: String,
+    /// What became of the run, in a word: `cancelled`, `failed`, or `running` where only the node gave up.
+    pub run_status: String,
+}
+
+impl SessionFiles {
+    /// The mark of a session, where it has one.
+    ///
+    /// # Errors
+    /// Those of the disk. A mark that cannot be understood is one all the same.
+    pub fn ended(&self, session: &SessionId) -> Result<Option<Ended>, StoreError> {
+        let path = layout::session(session).join(NAME);
+        let bytes =
+            disk::read(self.disk().as_ref(), &path, MAX_BYTES).map_err(StoreError::disk("read", &path))?;
+        Ok(bytes.map(|bytes| {
+            let unknown = || "unknown".to_owned();
+            serde_json::from_slice(&bytes).unwrap_or_else(|_| Ended {
+                run_id: unknown(),
+                node_id: unknown(),
+                run_status: unknown(),
+            })
+        }))
+    }
+}
+
+impl Writer<'_> {
+    /// Marks the session, durably. One that is marked stays as it is marked.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn end(&self, ended: &Ended) -> Result<(), StoreError> {
+        let session = self.cursor().session_id();
+        if self.files().ended(session)?.is_some() {
+            return Ok(());
+        }
+        let dir = layout::session(session);
+        let bytes = serde_json::to_vec(ended).expect("three texts have a JSON form");
+        let disk = self.files().disk().as_ref();
+        let temporary = format!("{NAME}.{:016x}{}", disk.unique(), layout::TEMPORARY);
+        disk::publish(disk, &dir, &temporary, NAME, &bytes)
+            .map_err(StoreError::disk("write", &dir.join(NAME)))
+    }
+}

@@ -1,0 +1,194 @@
+//! Runs that have ended, kept in memory for whoever reads them next.
+//!
+//! Nothing happens to a run that has ended, so its row can be kept without asking whether it changed. Mostly the one that is
+//! asked for is one that ended just now: whoever created it wants to know.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flow::store::{Change, Commit, RunRow};
+
+/// How much is kept. The oldest go first.
+const MAX_BYTES: usize = 16 << 20;
+/// What a row costs besides its texts and documents.
+const OVERHEAD: usize = 400;
+
+/// The rows.
+#[derive(Default)]
+pub(super) struct EndedRuns(Mutex<Rows>);
+
+#[derive(Default)]
+struct Rows {
+    known: HashMap<String, RunRow>,
+    oldest_first: VecDeque<String>,
+    bytes: usize,
+    /// How often a run was deleted. What was read before that is not kept after it.
+    deletions: u64,
+}
+
+fn size(row: &RunRow) -> usize {
+    OVERHEAD + row.genesis.len() + row.snapshot.len() + row.workflow_id.len() + row.tenant.len()
+}
+
+impl EndedRuns {
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run that has ended, where it is kept. `Some(None)` says that it is there and another tenant's.
+    pub(super) fn get(&self, tenant: Option<&str>, run_id: &str) -> Option<Option<RunRow>> {
+        let rows = self.rows();
+        let row = rows.known.get(run_id)?;
+        Some(tenant.is_none_or(|tenant| tenant == row.tenant).then(|| row.clone()))
+    }
+
+    /// For [`EndedRuns::keep_read`], before the file is read.
+    pub(super) fn deletions(&self) -> u64 {
+        self.rows().deletions
+    }
+
+    /// Keeps a run that was read, unless runs were deleted meanwhile.
+    pub(super) fn keep_read(&self, row: &RunRow, deletions: u64) {
+        let mut rows = self.rows();
+        if rows.deletions == deletions && row.status.is_terminal() && size(row) <= MAX_BYTES {
+            rows.keep(row.clone());
+        }
+    }
+
+    /// Keeps a run, if it has ended.
+    fn keep(&self, row: RunRow) {
+        if row.status.is_terminal() && size(&row) <= MAX_BYTES {
+            self.rows().keep(row);
+        }
+    }
+
+    /// Keeps the runs that were created and ended by a commit.
+    pub(super) fn committed(&self, commit: &Commit) {
+        let mut created = None;
+        for change in &commit.changes {
+            match change {
+                Change::CreateRun { run_id, tenant, workflow_id, genesis, .. } => {
+                    created = Some((run_id, tenant, workflow_id, genesis));
+                }
+                Change::Append { run_id, last, status, snapshot, .. } => {
+                    if let Some((created, tenant, workflow_id, genesis)) = created
+                        && created == run_id
+                    {
+                        self.keep(RunRow {
+                            run_id: run_id.clone(),
+                            tenant: tenant.clone(),
+                            workflow_id: workflow_id.clone(),
+                            genesis: genesis.clone(),
+                            status: *status,
+                            next_sequence: last + 1,
+                            snapshot: snapshot.clone(),
+                        });
+                    }
+                }
+                Change::DeleteRun { run_id } => self.rows().forget(run_id),
+                // Every change is named: one that alters or removes runs that have ended has to forget them here.
+                Change::PutDefinition { .. }
+                | Change::SetTimer { .. }
+                | Change::ClearTimer { .. }
+                | Change::PutAnswer { .. }
+                | Change::DeleteAnswers { .. }
+                | Change::ClaimActivity { .. }
+                | Change::FinishActivity { .. }
+                | Change::PutArtifact { .. }
+                | Change::PutAnnotation { .. }
+                | Change::PutWebhook { .. }
+                | Change::DeleteWebhook { .. }
+                | Change::PutDelivery { .. }
+                | Change::DeleteDelivery { .. }
+                | Change::BuryDelivery { .. }
+                | Change::PutCheckpoint { .. }
+                | Change::Audit { .. }
+                | Change::PutApiKey { .. } => {}
+            }
+        }
+    }
+}
+
+impl Rows {
+    fn forget(&mut self, run_id: &str) {
+        self.deletions += 1;
+        if let Some(gone) = self.known.remove(run_id) {
+            self.bytes -= size(&gone);
+            self.oldest_first.retain(|known| known != run_id);
+        }
+    }
+
+    fn keep(&mut self, row: RunRow) {
+        let new = size(&row);
+        let run_id = row.run_id.clone();
+        match self.known.insert(run_id.clone(), row) {
+            Some(old) => self.bytes -= size(&old),
+            None => self.oldest_first.push_back(run_id),
+        }
+        self.bytes += new;
+        while self.bytes > MAX_BYTES {
+            let Some(oldest) = self.oldest_first.pop_front() else { return };
+            if let Some(gone) = self.known.remove(&oldest) {
+                self.bytes -= size(&gone);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::run::RunStatus;
+
+    use super::*;
+
+    fn row(run_id: &str, status: RunStatus, bytes: usize) -> RunRow {
+        RunRow {
+            run_id: run_id.to_owned(),
+            tenant: "acme".to_owned(),
+            workflow_id: "w".to_owned(),
+            genesis: vec![0; 8].into(),
+            status,
+            next_sequence: 1,
+            snapshot: vec![0; bytes].into(),
+        }
+    }
+
+    #[test]
+    fn only_runs_that_have_ended_are_kept_and_only_for_their_tenant() {
+        let ended = EndedRuns::default();
+        ended.keep(row("a", RunStatus::Completed, 8));
+        ended.keep(row("b", RunStatus::Running, 8));
+        assert_eq!(ended.get(Some("acme"), "a"), Some(Some(row("a", RunStatus::Completed, 8))));
+        assert_eq!(ended.get(Some("other"), "a"), Some(None));
+        assert_eq!(ended.get(None, "b"), None);
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_are_too_many() {
+        let ended = EndedRuns::default();
+        for number in 0..40 {
+            ended.keep(row(&format!("run-{number}"), RunStatus::Failed, 1 << 20));
+            ended.keep(row("same", RunStatus::Completed, 8));
+        }
+        let counted = ended.rows().known.values().map(size).sum::<usize>();
+        assert_eq!(ended.rows().bytes, counted);
+        assert!(counted <= MAX_BYTES);
+        assert_eq!(ended.get(None, "run-0"), None);
+        assert!(ended.get(None, "run-39").is_some());
+        ended.keep(row("huge", RunStatus::Completed, MAX_BYTES));
+        assert_eq!(ended.get(None, "huge"), None);
+    }
+
+    #[test]
+    fn a_deleted_run_is_forgotten_and_whoever_read_it_before_does_not_bring_it_back() {
+        let ended = EndedRuns::default();
+        let read = row("a", RunStatus::Completed, 8);
+        let before = ended.deletions();
+        ended.keep_read(&read, before);
+        assert!(ended.get(None, "a").is_some());
+        ended.committed(&Commit { changes: vec![Change::DeleteRun { run_id: "a".into() }] });
+        ended.keep_read(&read, before);
+        assert_eq!(ended.get(None, "a"), None);
+        assert_eq!(ended.rows().bytes, 0);
+    }
+}

@@ -1,0 +1,109 @@
+//! Which idempotency keys may have been used.
+//!
+//! Nearly every key is new, and to find nothing in the file costs as much as to find something. So there is a bit for each hash of a
+//! key, a little of the hash for each place: where the bit is not set the key was never seen, where it is set the file is asked. The
+//! writer, which decides, always asks the file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+use rusqlite::Connection;
+
+use super::memory::Memory;
+
+/// How many bits there are, as a power of two: two mebibytes. A million keys set one bit in seventeen.
+const BITS: u32 = 24;
+
+/// The bits.
+pub(super) struct SeenKeys {
+    words: Box<[AtomicU64]>,
+    /// Whether the keys that were in the file before are noted. Until then any key may have been used.
+    complete: AtomicBool,
+}
+
+impl Default for SeenKeys {
+    fn default() -> Self {
+        let words = (0..1_usize << (BITS - 6)).map(|_| AtomicU64::new(0)).collect();
+        Self { words, complete: AtomicBool::new(false) }
+    }
+}
+
+impl SeenKeys {
+    fn place(&self, hash: i64) -> (&AtomicU64, u64) {
+        let bit = hash.cast_unsigned() & ((1 << BITS) - 1);
+        let word = usize::try_from(bit >> 6).unwrap_or_default();
+        (&self.words[word], 1 << (bit & 63))
+    }
+
+    /// Notes a key.
+    pub(super) fn note(&self, hash: i64) {
+        let (word, bit) = self.place(hash);
+        word.fetch_or(bit, Ordering::Release);
+    }
+
+    /// Whether the file has to be asked.
+    pub(super) fn maybe(&self, hash: i64) -> bool {
+        let (word, bit) = self.place(hash);
+        !self.complete.load(Ordering::Acquire) || word.load(Ordering::Acquire) & bit != 0
+    }
+
+    /// Notes every key of the file, until told to stop. What is committed meanwhile, the writer notes.
+    fn load(&self, connection: &Connection, stop: &AtomicBool) -> rusqlite::Result<()> {
+        let mut statement = connection.prepare("SELECT hash FROM answer_hashes")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            self.note(row.get(0)?);
+        }
+        self.complete.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// The keys of the file being noted, beside everything else: there may be millions. Dropping it ends that.
+pub(super) struct Loading {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Loading {
+    pub(super) fn start(memory: &Arc<Memory>, connection: Connection) -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (memory, told) = (Arc::clone(memory), Arc::clone(&stop));
+        let load = move || {
+            // Without them every key is looked for in the file, which is slower and as right.
+            let _ = memory.seen.load(&connection, &told);
+        };
+        let thread = Builder::new().name("runs-keys".into()).spawn(load)?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_was_noted_may_have_been_used_and_others_were_not() {
+        let seen = SeenKeys::default();
+        assert!(seen.maybe(7), "nothing is known yet");
+        seen.complete.store(true, Ordering::Release);
+        for hash in [0, 7, -1, i64::MIN, i64::MAX, 1 << 40] {
+            seen.note(hash);
+            assert!(seen.maybe(hash), "{hash}");
+        }
+        assert!(!seen.maybe(8));
+    }
+}
