@@ -37,7 +37,7 @@ use guide::record::{WorkflowHash, WorkflowSourceKind};
 use guide::workflow::compile::Bindings;
 use guide::workflow::ids::{IdStatus, RESERVED_NAMESPACE};
 use guide::workflow::registry;
-use guide::workflow::source::Source;
+use guide::workflow::source::{MAX_SOURCE_BYTES, Source};
 
 pub use self::entry::{
     Entry, FileProblem, Found, Listing, ShadowCause, Shadowed, SourceCategory, SourceInfo,
@@ -136,7 +136,7 @@ impl Catalogue {
         };
         Ok(Arc::new(Found {
             workflow: compiled.workflow.clone(),
-            hash: compiled.hash,
+            hash: compiled.workflow.hash(),
             source_kind: candidate.layer.info.kind,
             source_ref: candidate.source_ref(),
             source: candidate.layer.info.key.clone(),
@@ -152,6 +152,20 @@ impl Catalogue {
             tags: Vec::new(),
             passes: compiled.passes.clone(),
         }))
+    }
+
+    /// The source of a workflow that was [found](Self::find), as it is now; nothing where it lies in no file, or cannot be read.
+    pub fn source_text(&self, found: &Found) -> Option<String> {
+        match &found.path {
+            Some(path) => {
+                let bytes = read::regular(path, MAX_SOURCE_BYTES as u64).ok()?;
+                String::from_utf8(bytes).ok()
+            }
+            None => {
+                let bundled = registry::bundled_workflow(&found.workflow.workflow_id)?;
+                Some(bundled.source.to_owned())
+            }
+        }
     }
 
     /// Everything there is to choose from, and everything that was left out.
@@ -233,7 +247,7 @@ impl Catalogue {
     pub fn bundled_hash(&self, workflow_id: &str) -> Option<WorkflowHash> {
         let parsed = bundled::source(registry::bundled_workflow(workflow_id)?).ok()?;
         let (digest, source) = &*parsed;
-        compiled::compile(*digest, source, &Bindings::default()).ok().map(|compiled| compiled.hash)
+        compiled::compile(*digest, source, &Bindings::default()).ok().map(|compiled| compiled.workflow.hash())
     }
 
     /// Adds a folder to the sources, for this and every later process. One that is attached already is fine.
@@ -292,7 +306,7 @@ fn find_bundled(workflow_id: &str, project: &Project) -> Result<Found, Envelope>
     let (compiled, warnings) = compile(project, file, *digest, source)?;
     Ok(Found {
         workflow: compiled.workflow.clone(),
-        hash: compiled.hash,
+        hash: compiled.workflow.hash(),
         source_kind: WorkflowSourceKind::Bundled,
         source_ref: workflow_id.to_owned(),
         source: SourceCategory::BuiltIn.as_str().to_owned(),

@@ -7,6 +7,7 @@
 pub mod api;
 mod checkpoint;
 mod gaps;
+pub mod linked;
 mod place;
 mod portability;
 mod proceed;
@@ -15,9 +16,12 @@ mod reply;
 mod resume;
 mod sessions;
 mod start;
+mod tenants;
+pub mod view;
+mod workspace_roots;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use guide::record::WorkflowHash;
 use guide::state::Run;
@@ -25,9 +29,12 @@ use guide::token::Keyring;
 use guide::workflow::compiled::{COMPILED_VERSION, CompiledWorkflow};
 use storage::files::{Loaded, SessionFiles};
 use storage::index::{Index, Projection};
+use tokio::sync::Notify;
 
 pub use portability::{ImportOutcome, SalvagedExport};
 pub use refusal::{GuidedErrorCode, Refusal};
+pub use tenants::{DEFAULT_TENANT, Tenants, is_tenant_name};
+pub use workspace_roots::WorkspaceRoots;
 
 use crate::catalogue::Catalogue;
 use crate::system::{Clock, Entropy};
@@ -44,7 +51,11 @@ pub struct Guided {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     sessions: Sessions,
+    making_keys: Mutex<()>,
+    shelf: view::Shelf,
     workflows: Mutex<HashMap<WorkflowHash, Arc<CompiledWorkflow>>>,
+    /// Who wants to know that a session was advanced by this process.
+    listener: OnceLock<Arc<Notify>>,
 }
 
 impl std::fmt::Debug for Guided {
@@ -68,7 +79,10 @@ impl Guided {
             clock,
             entropy,
             sessions: Sessions::default(),
+            making_keys: Mutex::default(),
+            shelf: view::Shelf::default(),
             workflows: Mutex::default(),
+            listener: OnceLock::new(),
         }
     }
 
@@ -92,6 +106,8 @@ impl Guided {
         if let Some(keyring) = self.files.keyring()? {
             return Ok(keyring);
         }
+        // Of the first calls of a new directory one makes the keys; the others wait for it and find them.
+        let _first = self.making_keys.lock().unwrap_or_else(PoisonError::into_inner);
         let mut entropy = [0; 32];
         self.entropy.fill(&mut entropy).map_err(|cause| refusal::no_entropy(&cause))?;
         Ok(self.files.keyring_or_create(entropy)?)
@@ -99,18 +115,24 @@ impl Guided {
 
     /// The compiled workflow that a run is pinned to.
     pub fn pinned(&self, hash: WorkflowHash) -> Result<Arc<CompiledWorkflow>, Refusal> {
-        let mut cached = self.workflows.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(workflow) = cached.get(&hash) {
-            return Ok(Arc::clone(workflow));
+        let cached = self.workflows.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
+        if let Some(workflow) = cached {
+            return Ok(workflow);
         }
         let bytes = self.files.workflow(hash)?;
         let workflow = Arc::new(decode(hash, &bytes)?);
-        if cached.len() >= CACHED_WORKFLOWS {
+        self.keep_workflow(hash, &workflow);
+        Ok(workflow)
+    }
+
+    /// Keeps a workflow that is stored, so that the next call of its run does not read it.
+    fn keep_workflow(&self, hash: WorkflowHash, workflow: &Arc<CompiledWorkflow>) {
+        let mut cached = self.workflows.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= CACHED_WORKFLOWS && !cached.contains_key(&hash) {
             // Which one goes decides only how soon it is read again.
             cached.clear();
         }
-        cached.insert(hash, Arc::clone(&workflow));
-        Ok(workflow)
+        cached.insert(hash, Arc::clone(workflow));
     }
 
     /// The name of a run's workflow. One that cannot be read has none: it is only looked for by it.

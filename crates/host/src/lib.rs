@@ -5,5 +5,7 @@
 
 pub mod catalogue;
 pub mod guided;
+pub mod path;
 pub mod runs;
 pub mod system;
+pub mod workspaces;

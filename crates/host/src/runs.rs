@@ -13,7 +13,7 @@
 //!
 //! What was under way when the process ended is found again by [`Runs::recover`]: a run that is not at its end is told so, and asks
 //! again for the timers, children and effects that it waits for. Children have derived ids and effects a layer-2 identity, so asking
-//! twice does nothing twice.
+//! twice does nothing twice. Nodes that guide an agent lead out of this module and back: `guide.rs`, and [`crate::path`].
 
 mod advance;
 pub mod annotations;
@@ -21,11 +21,13 @@ pub mod audit;
 pub mod bulk;
 pub mod bundle;
 pub mod caller;
+pub mod counts;
 pub mod create;
 mod definitions;
 mod effects;
 mod feed;
 mod fork;
+mod guide;
 pub mod idempotency;
 mod interrupts;
 pub mod keys;
@@ -35,34 +37,45 @@ pub mod rates;
 pub mod read;
 mod recovery;
 pub mod refusal;
+pub mod retention;
 pub mod rotation;
 pub mod secrets;
+pub mod session_keys;
 mod timers;
+mod traces;
 pub mod webhooks;
+mod workflow_look;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::event::Millis;
 use flow::store::{Change, Commit, CommitError, RunStore};
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 pub use self::audit::AuditKey;
 use self::audit::Unsigned;
 pub use self::caller::{Caller, Scope};
+use self::counts::{Counters, Counts};
 pub use self::create::new_run_id;
 use self::definitions::Definitions;
 pub use self::feed::{Batch, Following};
 pub use self::idempotency::{Keyed, Reply};
-pub use self::keys::{ApiKey, KeyError};
+use self::keys::KnownKeys;
+pub use self::keys::{ApiKey, GuidedCaller, KeyError};
 use self::live::LiveRuns;
 use self::outbound::Outbound;
 pub use self::refusal::{ApiCode, Refusal};
 use self::secrets::{Resolved, Secrets};
+pub use self::session_keys::{SessionGrant, SessionKeys};
+use self::traces::Traces;
+pub use self::traces::{Ended, MAX_WAITING as MAX_TRACES_WAITING};
 use self::webhooks::Webhooks;
+pub use self::workflow_look::WorkflowLook;
+use crate::path::GuidedNodes;
 use crate::system::{Clock, Entropy};
 
 /// How many requests that write may be under way at once; more are told to come back. Each holds a few kilobytes, and waits for
@@ -111,6 +124,12 @@ struct Inner {
     webhooks: Webhooks,
     unsigned: Unsigned,
     resolved: Resolved,
+    changes: watch::Sender<u64>,
+    /// Where guided nodes lead, on a host that has a way for them.
+    path: OnceLock<GuidedNodes>,
+    known_keys: KnownKeys,
+    traces: Traces,
+    counters: Counters,
 }
 
 impl fmt::Debug for Runs {
@@ -135,6 +154,11 @@ impl Runs {
                 webhooks: Webhooks::default(),
                 unsigned: Unsigned::default(),
                 resolved: Resolved::default(),
+                changes: watch::Sender::new(0),
+                path: OnceLock::new(),
+                known_keys: KnownKeys::default(),
+                traces: Traces::default(),
+                counters: Counters::default(),
             }),
         };
         runs.learn_secrets();
@@ -149,6 +173,11 @@ impl Runs {
     /// What is served.
     pub fn capabilities(&self) -> &Capabilities {
         &self.inner.options.capabilities
+    }
+
+    /// What was counted since the start.
+    pub fn counts(&self) -> Counts {
+        self.inner.counters.now()
     }
 
     /// Where clients reach this host.
@@ -209,8 +238,14 @@ impl Runs {
             _ => None,
         });
         let audited: Vec<_> = audited.collect();
+        let has_key = changes.iter().any(|change| matches!(change, Change::PutApiKey { .. }));
+        let of_keys = has_key.then(|| self.clone());
         let (sender, receiver) = oneshot::channel();
         let done = Box::new(move |result| {
+            // Here, because it happens even if nobody waits.
+            if let Some(runs) = of_keys {
+                runs.inner.known_keys.forget();
+            }
             // Nobody waits any more when the request was given up; what was committed stays committed.
             let _ = sender.send(result);
         });
@@ -230,4 +265,11 @@ impl Runs {
             .try_acquire()
             .map_err(|_| Refusal::unavailable("the host has as much to do as it takes", 1))
     }
+}
+
+/// A whole number from 0 on, however it is spelt: to JSON `5.0` is `5`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole, and within bounds")]
+fn whole(value: &serde_json::Value) -> Option<u64> {
+    let spelt = |number: f64| number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number);
+    value.as_u64().or_else(|| value.as_f64().filter(|number| spelt(*number)).map(|number| number as u64))
 }

@@ -88,3 +88,20 @@ impl Entropy for SeededEntropy {
         Ok(())
     }
 }
+/// Lets this process have as many files open as the system allows it, and says how many that are.
+///
+/// Shells give a process fewer than it may have, because some programs once walked over all of them. A server has a file for
+/// each connection.
+pub fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    /// What a process has where the system does not say.
+    const USUAL: u64 = 1024;
+    let limits = getrlimit(Resource::Nofile);
+    let (Some(current), maximum) = (limits.current, limits.maximum) else { return USUAL };
+    let wanted = maximum.unwrap_or(current);
+    // Some systems allow less than they say; then it stays as it is.
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
+        Ok(()) => wanted,
+        Err(_) => current,
+    }
+}

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use canon::digest::Digest;
-use guide::record::WorkflowHash;
 use guide::workflow::compile::{self, Bindings, PassNote};
-use guide::workflow::compiled::CompiledWorkflow;
+use guide::workflow::pinned::PinnedWorkflow;
 use guide::workflow::problem::Problem;
 use guide::workflow::source::Source;
 
@@ -16,8 +15,7 @@ const MAX_KEPT: usize = 128;
 /// What compiling gave.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    pub(super) workflow: Arc<CompiledWorkflow>,
-    pub(super) hash: WorkflowHash,
+    pub(super) workflow: Arc<PinnedWorkflow>,
     pub(super) passes: Arc<Vec<PassNote>>,
 }
 
@@ -36,8 +34,7 @@ pub(super) fn compile(digest: Digest, source: &Source, bindings: &Bindings) -> O
     // Not under the lock: two that compile the same thing waste a millisecond, and nobody waits.
     let outcome = match compile::compile(source, bindings) {
         Ok(compiled) => Ok(Arc::new(Compiled {
-            hash: compiled.workflow.hash(),
-            workflow: Arc::new(compiled.workflow),
+            workflow: Arc::new(PinnedWorkflow::new(compiled.workflow)),
             passes: Arc::new(compiled.explanation),
         })),
         Err(problems) => Err(Arc::new(problems)),

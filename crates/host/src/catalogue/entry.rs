@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use guide::record::{WorkflowHash, WorkflowSourceKind};
 use guide::workflow::compile::PassNote;
-use guide::workflow::compiled::CompiledWorkflow;
 use guide::workflow::ids::IdStatus;
+use guide::workflow::pinned::PinnedWorkflow;
 use guide::workflow::problem::Problem;
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 #[derive(Clone, Debug)]
 pub struct Found {
     /// What a run is pinned to.
-    pub workflow: Arc<CompiledWorkflow>,
+    pub workflow: Arc<PinnedWorkflow>,
     /// Its digest.
     pub hash: WorkflowHash,
     /// Where it came from.

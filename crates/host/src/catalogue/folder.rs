@@ -1,8 +1,8 @@
 //! The workflow files of one folder.
 //!
 //! A folder is looked through at every call, because an author who saves a file expects the next call to
-//! see it. What is dear, reading and parsing, is only done for files whose name, time, length or
-//! identity changed.
+//! see it. What is dear is done for what changed only: a file is read when its name, time, length or
+//! identity did, or was set too short a time ago to tell, and parsed when its bytes did.
 
 use std::collections::HashMap;
 use std::fs;
@@ -52,6 +52,8 @@ pub(super) struct File {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) content: Content,
+    /// The digest of its bytes, if they could be read.
+    digest: Option<Digest>,
 }
 
 /// What a file holds.
@@ -82,7 +84,7 @@ impl Parsed {
         self.checked
             .get_or_init(|| {
                 compiled::compile(self.digest, &self.source, &Bindings::default())
-                    .map(|compiled| compiled.hash)
+                    .map(|compiled| compiled.workflow.hash())
             })
             .clone()
     }
@@ -165,12 +167,14 @@ impl Folders {
                 break;
             }
             let stamp = Stamp::of(&metadata);
-            let known = remembered.remove(name).filter(|known| known.settled && known.stamp == stamp);
-            let known = known.unwrap_or_else(|| Remembered {
-                stamp,
-                settled: stamp.settled(SystemTime::now()),
-                file: Arc::new(read_file(name, path, &metadata, origin)),
-            });
+            let known = match remembered.remove(name) {
+                Some(known) if known.settled && known.stamp == stamp => known,
+                earlier => Remembered {
+                    stamp,
+                    settled: stamp.settled(SystemTime::now()),
+                    file: read_file(name, path, &metadata, origin, earlier.map(|known| known.file)),
+                },
+            };
             files.push(known.file.clone());
             current.insert(name.clone(), known);
         }
@@ -215,12 +219,26 @@ fn names(folder: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
     Ok((names, notes))
 }
 
-fn read_file(name: &str, path: PathBuf, metadata: &fs::Metadata, origin: SourceOrigin) -> File {
+/// Reads a file. `earlier` is the same file as it was read before: with the same bytes it still is.
+fn read_file(
+    name: &str,
+    path: PathBuf,
+    metadata: &fs::Metadata,
+    origin: SourceOrigin,
+    earlier: Option<Arc<File>>,
+) -> Arc<File> {
+    let mut digest = None;
     let content = if metadata.is_dir() {
         Content::Elsewhere
     } else {
         match read::regular(&path, MAX_SOURCE_BYTES as u64) {
-            Ok(bytes) => content(&bytes, Format::of_name(name).unwrap_or(Format::Json), origin),
+            Ok(bytes) => {
+                digest = Some(Digest::of_bytes(&bytes));
+                if let Some(same) = earlier.filter(|earlier| earlier.digest == digest) {
+                    return same;
+                }
+                content(&bytes, Format::of_name(name).unwrap_or(Format::Json), origin)
+            }
             Err(error) => {
                 let (code, fix) = match error.kind() {
                     io::ErrorKind::FileTooLarge => (ProblemCode::TooLarge, "Split the workflow."),
@@ -244,7 +262,7 @@ fn read_file(name: &str, path: PathBuf, metadata: &fs::Metadata, origin: SourceO
         }
         other => other,
     };
-    File { name: name.to_owned(), path, content }
+    Arc::new(File { name: name.to_owned(), path, content, digest })
 }
 
 /// What bytes are: a workflow of this catalogue, something broken, or something else.

@@ -68,6 +68,29 @@ pub fn observations(facts: &GitFacts) -> Vec<(ObservationKey, ObservationValue)>
     observations
 }
 
+/// Whether everything that [`facts`] would read of a workspace passes `allowed`, which gets paths without links. `workspace` is
+/// canonical. A file of `git` can name any other folder, so each is asked for before anything in it is read.
+pub(crate) fn stays_within(workspace: &Path, allowed: &dyn Fn(&Path) -> bool) -> bool {
+    let resolved = |path: &Path| fs::canonicalize(path).is_ok_and(|path| allowed(&path));
+    let Some(root) = repository_root(workspace) else { return true };
+    let dot_git = root.join(".git");
+    if !allowed(&root) || !resolved(&dot_git) {
+        return false;
+    }
+    let own = match fs::metadata(&dot_git) {
+        Ok(metadata) if metadata.is_dir() => dot_git,
+        _ => match small(&dot_git).as_deref().and_then(|text| text.strip_prefix("gitdir:")) {
+            Some(elsewhere) => root.join(elsewhere.trim()),
+            // Nothing else would be read.
+            None => return true,
+        },
+    };
+    if !resolved(&own) {
+        return false;
+    }
+    small(&own.join("commondir")).is_none_or(|text| resolved(&own.join(text.trim())))
+}
+
 /// Where the files of a repository are.
 struct Layout {
     /// What belongs to this worktree.

@@ -288,4 +288,7 @@ pub struct ResumeReply {
     pub candidates: Vec<Value>,
     /// How many runs were eligible.
     pub total_eligible: usize,
+    /// What the caller should know besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

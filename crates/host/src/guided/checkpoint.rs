@@ -40,6 +40,7 @@ impl Guided {
         if let Some(made) = session.state.checkpoint_of(&payload.node_id, &payload.attempt_id) {
             return self.checkpoint_reply(&session, &payload.node_id, &made.id, &keyring);
         }
+        self.check_open(&place.session_id)?;
         let additions = engine::checkpoint(Checkpoint {
             state: &session.state,
             node_id: &payload.node_id,

@@ -54,6 +54,42 @@ impl Guided {
         }
     }
 
+    /// The sessions that the tokens of a handle belong to: one, unless somebody mixes two up.
+    ///
+    /// Each token is read by itself and nothing else is looked at, so that somebody who may know one session learns nothing of another.
+    ///
+    /// # Errors
+    /// Tokens that nobody here signed, and places that are in no log.
+    pub fn sessions_of(&self, handle: &Handle) -> Result<Vec<SessionId>, Refusal> {
+        let keyring = self.keyring()?;
+        match handle {
+            Handle::Single(text) => Ok(vec![self.session_of(text, &keyring)?]),
+            Handle::Pair { state_token, ack_token } => std::iter::once(state_token)
+                .chain(ack_token)
+                .map(|text| self.session_of(text, &keyring))
+                .collect(),
+        }
+    }
+
+    /// The session of a checkpoint token.
+    ///
+    /// # Errors
+    /// Tokens that nobody here signed.
+    pub fn session_of_checkpoint(&self, checkpoint_token: &str) -> Result<SessionId, Refusal> {
+        Ok(token::verify(&self.keyring()?, checkpoint_token)?.into_checkpoint()?.session_id)
+    }
+
+    fn session_of(&self, text: &str, keyring: &Keyring) -> Result<SessionId, Refusal> {
+        if TokenKind::claimed_by(text) == Some(TokenKind::Continue) {
+            return Ok(self.place_of_short(text, keyring)?.session_id);
+        }
+        Ok(match token::verify(keyring, text)? {
+            Token::State(state) => state.session_id,
+            Token::Ack(ack) => ack.session_id,
+            Token::Checkpoint(checkpoint) => checkpoint.session_id,
+        })
+    }
+
     fn place_of_short(&self, text: &str, keyring: &Keyring) -> Result<Place, Refusal> {
         let digest = token::verify_short(keyring, text)?;
         let projector = |loaded: &Loaded| self.project(loaded);

@@ -2,13 +2,14 @@
 
 mod export;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::PoisonError;
 
 use guide::bundle::{self, Bundle, BundleError, ImportPlan, Salvaged};
 use guide::derive;
 use guide::plan::{AppendPlan, Planned};
 use guide::record::{EventData, NodeId, SessionId, SnapshotRef};
+use guide::snapshot_digest::NamedSnapshot;
 use guide::state::SessionState;
 use serde::Serialize;
 use storage::StoreError;
@@ -18,6 +19,7 @@ pub use export::SalvagedExport;
 
 use super::Guided;
 use super::refusal::{self, Refusal, inconsistent};
+use super::sessions::Session;
 
 /// What became of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -51,7 +53,7 @@ impl Guided {
             || self.files.manifest_stat(&bundle.session().session_id)?.is_some();
         if !taken {
             let plan = bundle::as_is(bundle).map_err(|error| refused(&error))?;
-            return match self.store(&plan) {
+            return match self.store(plan) {
                 // Somebody imported the same session at the same moment.
                 Err(StoreFailure::Exists) => {
                     self.import_as_new(bundle::read(bytes).map_err(|error| refused(&error))?)
@@ -66,11 +68,11 @@ impl Guided {
         let mut entropy = [0; 16];
         self.entropy.fill(&mut entropy).map_err(|cause| refusal::no_entropy(&cause))?;
         let plan = bundle::as_new(bundle, &derive::session_id(&entropy)).map_err(|error| refused(&error))?;
-        self.store(&plan).map_err(StoreFailure::into_refusal)
+        self.store(plan).map_err(StoreFailure::into_refusal)
     }
 
     /// Stores all of a plan, or nothing of it.
-    fn store(&self, import: &ImportPlan) -> Result<ImportOutcome, StoreFailure> {
+    fn store(&self, mut import: ImportPlan) -> Result<ImportOutcome, StoreFailure> {
         let other = |refusal: Refusal| StoreFailure::Other(refusal);
         let mut state = SessionState::new(import.session_id.clone());
         let mut plans = Vec::with_capacity(import.segments.len());
@@ -93,8 +95,10 @@ impl Guided {
         for (digest, artifact) in &import.artifacts {
             artifacts.push((*digest, canonical(canon::canonical::to_vec(artifact))?));
         }
+        let whole = std::mem::take(&mut import.snapshots).into_iter();
+        let named = whole.map(|(reference, snapshot)| (reference, NamedSnapshot::new(snapshot))).collect();
         let attachments = Attachments {
-            snapshots: snapshots(import),
+            snapshots: snapshots(&import, &named),
             workflows: workflows.iter().map(|(digest, bytes)| NewObject { digest: *digest, bytes }).collect(),
             artifacts: artifacts.iter().map(|(digest, bytes)| NewObject { digest: *digest, bytes }).collect(),
         };
@@ -108,7 +112,7 @@ impl Guided {
         };
         let id = &import.session_id;
         let loaded = self.files.load(id).map_err(|error| other(error.into()))?;
-        let session = self.sessions.insert(id, &loaded).map_err(other)?;
+        let session = self.sessions.insert(Session::new(id, &loaded).map_err(other)?);
         let session = session.lock().unwrap_or_else(PoisonError::into_inner);
         // The session is durable whatever becomes of the index, which reads it when it is asked for.
         let projection = session.projection(None, |run| self.workflow_name(run));
@@ -118,7 +122,7 @@ impl Guided {
             exported_session_id: import.exported_session_id.clone(),
             as_new: *id != import.exported_session_id,
             events: loaded.events.len(),
-            salvaged: import.salvaged.clone(),
+            salvaged: import.salvaged,
         })
     }
 }
@@ -143,10 +147,13 @@ fn refused(error: &BundleError) -> Refusal {
 }
 
 /// The snapshots in the order of their nodes, parents first, each with the one it is stored as a difference of.
-fn snapshots(import: &ImportPlan) -> Vec<NewSnapshot<'_>> {
+fn snapshots<'n>(
+    import: &ImportPlan,
+    named: &'n BTreeMap<SnapshotRef, NamedSnapshot>,
+) -> Vec<NewSnapshot<'n>> {
     let mut of_node: HashMap<&NodeId, SnapshotRef> = HashMap::new();
     let mut seen = BTreeSet::new();
-    let mut snapshots = Vec::with_capacity(import.snapshots.len());
+    let mut snapshots = Vec::with_capacity(named.len());
     for event in import.segments.iter().flat_map(|segment| &segment.events) {
         let (EventData::NodeCreated { parent_node_id, snapshot_ref, .. }, Some(node_id)) =
             (&event.data, event.scope.node_id())
@@ -154,9 +161,9 @@ fn snapshots(import: &ImportPlan) -> Vec<NewSnapshot<'_>> {
             continue;
         };
         of_node.insert(node_id, *snapshot_ref);
-        if let Some(snapshot) = import.snapshots.get(snapshot_ref).filter(|_| seen.insert(*snapshot_ref)) {
+        if let Some(named) = named.get(snapshot_ref).filter(|_| seen.insert(*snapshot_ref)) {
             let parent = parent_node_id.as_ref().and_then(|parent| of_node.get(parent)).copied();
-            snapshots.push(NewSnapshot { snapshot, parent });
+            snapshots.push(NewSnapshot { named, parent });
         }
     }
     snapshots

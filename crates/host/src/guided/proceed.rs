@@ -58,6 +58,7 @@ impl Guided {
         if let Some(to) = recorded(&session, &place.node_id, attempt_id)? {
             return self.answer(&session, &to, keyring, Moment::Advance);
         }
+        self.check_open(&place.session_id)?;
         let node = session.state.node(&place.node_id).ok_or_else(|| TokenError::UnknownNode {
             session: place.session_id.clone(),
             node: place.node_id.clone(),
@@ -108,6 +109,7 @@ impl Guided {
             // The step is durable whatever becomes of the index, which reads the session when it is asked for.
             let projection = session.projection(Some(touched), |run| self.workflow_name(run));
             let _ = self.index.record(Some(&before), &session.cursor, projection);
+            self.tell_listener();
         }
         Ok(())
     }
@@ -119,7 +121,7 @@ impl Guided {
             snapshots: additions
                 .snapshots
                 .iter()
-                .map(|new| NewSnapshot { snapshot: &new.snapshot, parent: new.parent })
+                .map(|new| NewSnapshot { named: &new.named, parent: new.parent })
                 .collect(),
             workflows: Vec::new(),
             artifacts: additions

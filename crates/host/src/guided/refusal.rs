@@ -3,17 +3,24 @@
 use canon::error::{Envelope, Retry};
 use guide::engine::EngineError;
 use guide::plan::PlanError;
-use guide::record::WorkflowHash;
+use guide::record::{SessionId, WorkflowHash};
 use guide::state::FoldError;
 use guide::token::TokenError;
 use guide::workflow::compiled::COMPILED_VERSION;
+use storage::files::Ended;
 use storage::{StoreError, StoreErrorCode};
+
+use super::tenants::MAX_TENANT;
 
 canon::error_codes! {
     /// What the service itself can run into.
     pub enum GuidedErrorCode {
         /// Something that must hold does not. The input is not at fault.
         Internal => "INTERNAL_ERROR",
+        /// The run that waited for the session waits no more.
+        SessionEnded => "SESSION_ENDED",
+        /// A text that cannot be the name of a tenant.
+        TenantInvalid => "TENANT_INVALID",
     }
 }
 
@@ -105,6 +112,32 @@ pub(super) fn newer_workflow(hash: WorkflowHash, found: u64) -> Refusal {
         .retry(Retry::NotRetryable)
         .detail("found", found)
         .detail("known", u64::from(known))
+        .into()
+}
+
+/// The agent is told to stop, and for whom it worked.
+pub(super) fn session_ended(session: &SessionId, ended: &Ended) -> Refusal {
+    let what = match ended.run_status.as_str() {
+        "cancelled" => "was cancelled",
+        "failed" => "failed",
+        _ => "waits for it no more",
+    };
+    let message = format!("The run {} that session {session} belongs to {what}.", ended.run_id);
+    Envelope::new(GuidedErrorCode::SessionEnded, message)
+        .suggest("Stop working on this session and tell the user. Nothing that was recorded is lost; a new run starts a new session.")
+        .retry(Retry::NotRetryable)
+        .detail("sessionId", session.as_str())
+        .detail("runId", ended.run_id.as_str())
+        .detail("nodeId", ended.node_id.as_str())
+        .detail("runStatus", ended.run_status.as_str())
+        .into()
+}
+
+pub(super) fn not_a_tenant(tenant: &str) -> Refusal {
+    let shown: String = tenant.chars().take(MAX_TENANT).collect();
+    Envelope::new(GuidedErrorCode::TenantInvalid, format!("{shown:?} cannot be the name of a tenant."))
+        .suggest(format!("Use 1 to {MAX_TENANT} lower-case letters, digits, `-` and `_`."))
+        .retry(Retry::NotRetryable)
         .into()
 }
 

@@ -120,7 +120,7 @@ pub(super) fn run_words(
     let steps = u32::try_from(workflow.steps.len()).unwrap_or(u32::MAX);
     let shown: String = goal.chars().take(GOAL_CHARACTERS).collect();
     let pending = state.pending().map(|pending| &pending.step_id);
-    let place = pending.and_then(|id| workflow.steps.iter().position(|step| step.step_id == *id));
+    let place = pending.and_then(|id| workflow.step_place(id));
     let step = place.map_or(steps, |place| u32::try_from(place + 1).unwrap_or(u32::MAX));
     let progress =
         if state.is_complete() { "complete".to_owned() } else { format!("step {step} of {steps}") };

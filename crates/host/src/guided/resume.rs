@@ -45,7 +45,7 @@ impl Guided {
             }
             candidates.extend(self.offer(&candidate, &query, &keyring));
         }
-        Ok(ResumeReply { candidates, total_eligible })
+        Ok(ResumeReply { candidates, total_eligible, warnings: Vec::new() })
     }
 
     /// The candidate as it is offered, if its session can be read.

@@ -29,14 +29,14 @@ pub(super) struct Session {
 }
 
 impl Session {
-    fn new(id: &SessionId, loaded: &Loaded) -> Result<Self, Refusal> {
+    pub(super) fn new(id: &SessionId, loaded: &Loaded) -> Result<Self, Refusal> {
         let mut session = Self::unread(id);
         session.take(loaded)?;
         Ok(session)
     }
 
     /// A session of which nothing is known yet: the next look reads all of it.
-    fn unread(id: &SessionId) -> Self {
+    pub(super) fn unread(id: &SessionId) -> Self {
         Self {
             state: SessionState::new(id.clone()),
             cursor: Cursor::start(id.clone()),
@@ -111,6 +111,11 @@ impl Session {
             Some(_) => node.context_index.and_then(|index| self.contexts.get(&index)),
         };
         context.cloned().unwrap_or_default()
+    }
+
+    /// The context that the session began with.
+    pub(super) fn first_context(&self) -> Option<Arc<Map<String, Value>>> {
+        self.contexts.values().next().cloned()
     }
 
     /// The position of a short token, whose node an event made.
@@ -197,10 +202,11 @@ impl Sessions {
     }
 
     /// Keeps a session that was just made.
-    pub(super) fn insert(&self, id: &SessionId, loaded: &Loaded) -> Result<Arc<Mutex<Session>>, Refusal> {
-        let session = Arc::new(Mutex::new(Session::new(id, loaded)?));
-        self.keep(id, &session);
-        Ok(session)
+    pub(super) fn insert(&self, session: Session) -> Arc<Mutex<Session>> {
+        let id = session.state.session_id().clone();
+        let session = Arc::new(Mutex::new(session));
+        self.keep(&id, &session);
+        session
     }
 
     fn cached(&self, id: &SessionId) -> Option<Arc<Mutex<Session>>> {

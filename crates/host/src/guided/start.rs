@@ -4,15 +4,14 @@ use std::sync::PoisonError;
 
 use guide::derive;
 use guide::engine::{self, Start};
-use guide::plan::{AppendPlan, Planned};
-use guide::record::Preferences;
-use guide::state::SessionState;
+use guide::record::{Preferences, SessionId};
 use storage::files::{Attachments, NewObject, NewSnapshot};
 
 use super::Guided;
 use super::api::{Reply, StartRequest};
 use super::refusal::{self, Refusal, inconsistent};
 use super::reply::{Ingredients, Moment, reply};
+use super::sessions::Session;
 use crate::catalogue::git;
 
 impl Guided {
@@ -21,13 +20,18 @@ impl Guided {
     /// # Errors
     /// An unknown or invalid workflow, a context that cannot be, and trouble with the store.
     pub fn start(&self, request: StartRequest) -> Result<Reply, Refusal> {
-        let found = self.catalogue.find(request.workspace.as_deref(), &request.workflow_id)?;
         let mut entropy = [0; 16];
         self.entropy.fill(&mut entropy).map_err(|cause| refusal::no_entropy(&cause))?;
+        self.start_as(&derive::session_id(&entropy), request)
+    }
+
+    /// Begins a run in the session of that id, which must not exist.
+    pub(super) fn start_as(&self, session_id: &SessionId, request: StartRequest) -> Result<Reply, Refusal> {
+        let found = self.catalogue.find(request.workspace.as_deref(), &request.workflow_id)?;
         let observations =
             request.workspace.as_deref().map(git::facts).map(|facts| git::observations(&facts));
         let additions = engine::start(Start {
-            session_id: derive::session_id(&entropy),
+            session_id: session_id.clone(),
             parent_session_id: request.parent_session_id,
             workflow: &found.workflow,
             source_kind: found.source_kind,
@@ -38,25 +42,24 @@ impl Guided {
             observations: observations.unwrap_or_default(),
             now_ms: self.clock.now_ms(),
         })?;
-        let session_id = derive::session_id(&entropy);
-        let mut state = SessionState::new(session_id.clone());
-        let Planned::Append(plan) = AppendPlan::new(&mut state, additions.events)? else {
+        // Folded before it is written, as every append: what is kept in memory needs no reading back.
+        let mut session = Session::unread(session_id);
+        let Some(plan) = session.plan(additions.events)? else {
             return Err(inconsistent("A new session has been recorded already."));
         };
-        let compiled = canon::canonical::to_vec(&*found.workflow)
-            .map_err(|_| inconsistent("A compiled workflow has no canonical form."))?;
         let attachments = Attachments {
             snapshots: additions
                 .snapshots
                 .iter()
-                .map(|new| NewSnapshot { snapshot: &new.snapshot, parent: new.parent })
+                .map(|new| NewSnapshot { named: &new.named, parent: new.parent })
                 .collect(),
-            workflows: vec![NewObject { digest: found.hash, bytes: &compiled }],
+            workflows: vec![NewObject { digest: found.workflow.hash(), bytes: found.workflow.bytes() }],
             artifacts: Vec::new(),
         };
         let keyring = self.keyring()?;
-        self.files.create(std::slice::from_ref(&plan), &attachments)?;
-        let session = self.sessions.insert(&session_id, &self.files.load(&session_id)?)?;
+        session.cursor = self.files.create(std::slice::from_ref(&plan), &attachments)?.cursor;
+        self.keep_workflow(found.workflow.hash(), found.workflow.workflow());
+        let session = self.sessions.insert(session);
         let session = session.lock().unwrap_or_else(PoisonError::into_inner);
         // The run is durable whatever becomes of the index, which reads the session when it is asked for.
         let _ = self.index.record(
@@ -75,7 +78,7 @@ impl Guided {
             run,
             node,
             workflow: &found.workflow,
-            snapshot: &snapshot.snapshot,
+            snapshot: snapshot.named.snapshot(),
             keyring: &keyring,
             moment: Moment::Start,
         });

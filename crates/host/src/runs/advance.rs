@@ -11,9 +11,10 @@ use flow::store::{Bytes, Change, CommitError, StoredAppend};
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 
+use super::counts::Tally;
 use super::live::Loaded;
 use super::timers::timer_key;
-use super::{ApiCode, Keyed, Refusal, Reply, Runs};
+use super::{ApiCode, Keyed, Refusal, Reply, Runs, guide};
 
 /// How often a decision is made again because somebody else was quicker. Only another process could be.
 const ATTEMPTS: usize = 4;
@@ -33,8 +34,17 @@ pub(super) struct Outcome {
     timer_set: bool,
     /// Whether somebody is to be told.
     queued: bool,
+    /// What is counted of it.
+    tally: Tally,
     /// The end of the run, for its parent.
     pub(super) ended: Option<Box<RunState>>,
+}
+
+impl Outcome {
+    /// Whether nothing is left to do: a new run that came to its end at once, which nobody waits for and nobody can watch yet.
+    fn is_all(&self) -> bool {
+        self.is_last && !self.timer_set && !self.queued && self.effects.is_empty() && self.ended.is_none()
+    }
 }
 
 /// What is asked of a run, besides the input itself.
@@ -104,7 +114,7 @@ impl Runs {
             match self.make_durable(Some(cell), loaded, changes, outcome).await {
                 Ok(()) => return Ok(reply),
                 // The state in memory is not what is on the disk: it is folded again.
-                Err(CommitError::Moved { .. } | CommitError::KeyTaken) => {}
+                Err(CommitError::Moved { .. } | CommitError::KeyTaken) => self.inner.counters.conflict(),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -120,6 +130,12 @@ impl Runs {
         changes: Vec<Change>,
         outcome: Outcome,
     ) -> Result<(), CommitError> {
+        if cell.is_none() && outcome.is_all() {
+            // Nothing follows that has to: a caller who leaves meanwhile takes a count and a trace along, and the run stays.
+            self.commit(changes).await?;
+            self.after(outcome);
+            return Ok(());
+        }
         let runs = self.clone();
         let task = tokio::spawn(async move {
             runs.commit(changes).await?;
@@ -146,7 +162,8 @@ impl Runs {
             false => Some(self.inner.live.claim(&run_id).await),
         };
         let loaded = Loaded { definition: Arc::clone(definition), state };
-        self.make_durable(cell, loaded, changes, outcome).await.inspect_err(|error| {
+        let made = self.make_durable(cell, loaded, changes, outcome).await;
+        made.inspect(|()| self.inner.counters.created()).inspect_err(|error| {
             if !matches!(error, CommitError::RunExists { .. }) {
                 self.inner.live.forget(&run_id);
             }
@@ -158,7 +175,9 @@ impl Runs {
         let status = loaded.state.status;
         if status.is_terminal() {
             self.inner.live.forget(run_id);
-        } else if !status.is_waiting() {
+        } else if status.is_waiting() {
+            self.inner.live.forget_idle(run_id);
+        } else {
             *cell = Some(loaded);
         }
     }
@@ -172,17 +191,22 @@ impl Runs {
         changes: &mut Vec<Change>,
     ) -> Outcome {
         let run_id = &state.genesis.run_id;
+        let is_new = decision.events.first().is_some_and(|event| event.sequence == 0);
+        let tally = Tally::of(&decision.events, state);
         let append = self.append(definition, state, &decision.events, changes);
-        let mut timer_set = false;
         let mut effects = Vec::new();
         for effect in decision.effects {
             match effect {
                 Effect::SetTimer { timer, at } => {
-                    timer_set = true;
                     changes.push(Change::SetTimer { run_id: run_id.clone(), key: timer_key(&timer), at });
                 }
                 Effect::ClearTimer { timer } => {
-                    changes.push(Change::ClearTimer { run_id: run_id.clone(), key: timer_key(&timer) });
+                    let key = timer_key(&timer);
+                    // What is set and cleared by one decision is not set at all, and a new run has nothing else to clear.
+                    changes.retain(|change| !is_timer(change, |set| *set == key));
+                    if !is_new {
+                        changes.push(Change::ClearTimer { run_id: run_id.clone(), key });
+                    }
                 }
                 Effect::StoreArtifact { artifact_id, mut document } => {
                     self.redact(&state.genesis.tenant, &mut document);
@@ -194,9 +218,14 @@ impl Runs {
                 }
                 Effect::InterruptRaised { node_id } => self.queue_callback(state, &node_id, changes),
                 Effect::InterruptClosed { .. } => {}
-                Effect::StartChild(_) | Effect::CancelChild { .. } | Effect::Activity(_) => {
+                Effect::EndGuide { ref node_id, ref session_id } => {
+                    changes.push(guide::end_later(run_id, node_id, session_id, self.now()));
                     effects.push(effect);
                 }
+                Effect::StartChild(_)
+                | Effect::CancelChild { .. }
+                | Effect::Activity(_)
+                | Effect::Guide(_) => effects.push(effect),
             }
         }
         let is_child = state.genesis.parent.is_some() && state.genesis.fork.is_none();
@@ -207,7 +236,8 @@ impl Runs {
             append,
             is_last: state.status.is_terminal(),
             effects,
-            timer_set,
+            timer_set: changes.iter().any(|change| is_timer(change, |_| true)),
+            tally,
             queued: changes.iter().any(|change| matches!(change, Change::PutDelivery { .. })),
             ended: ended.then(|| Box::new(state.clone())),
         }
@@ -285,10 +315,15 @@ impl Runs {
 
     /// What follows a commit: streams are told, the clock is told, effects are made.
     pub(super) fn after(&self, mut outcome: Outcome) {
-        if let Some((append, snapshot)) = outcome.append.take()
-            && let Some(live) = self.inner.live.get(&outcome.run_id)
-        {
-            live.feed.tell(append, snapshot, outcome.is_last);
+        self.inner.counters.add(outcome.tally);
+        if outcome.is_last && outcome.append.is_some() {
+            self.tell_traces(&outcome.run_id);
+        }
+        if let Some((append, snapshot)) = outcome.append.take() {
+            self.inner.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+            if let Some(live) = self.inner.live.get(&outcome.run_id) {
+                live.feed.tell(append, snapshot, outcome.is_last);
+            }
         }
         if outcome.timer_set {
             self.inner.timer_set.notify_one();
@@ -314,6 +349,11 @@ impl Runs {
     }
 }
 
+/// Whether a change sets a timer with such a key.
+fn is_timer(change: &Change, such: impl FnOnce(&String) -> bool) -> bool {
+    matches!(change, Change::SetTimer { key, .. } if such(key))
+}
+
 /// What a caller is told of a decision that was refused.
 pub(super) fn refused(refusal: flow::engine::Refusal) -> Refusal {
     use flow::engine::Refusal as Core;
@@ -327,6 +367,9 @@ pub(super) fn refused(refusal: flow::engine::Refusal) -> Refusal {
             Refusal::new(code, message).detail("answer", details)
         }
         Core::Forbidden { message } => Refusal::new(ApiCode::Forbidden, message),
+        Core::Guided { session_id } => {
+            Refusal::new(ApiCode::Conflict, message).detail("sessionId", session_id)
+        }
         Core::Conflict { status } => {
             Refusal::new(ApiCode::Conflict, message).detail("runStatus", status.as_str())
         }

@@ -4,7 +4,7 @@ use flow::event::wire;
 use flow::store::{Change, CommitError};
 use serde_json::{Map, Value, json};
 
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, whole};
 
 /// The longest text of a note, a correction or a label, in bytes.
 const MAX_TEXT_BYTES: usize = 16 << 10;
@@ -60,7 +60,12 @@ impl Runs {
         ];
         changes.extend(self.record(keyed, &reply));
         match self.commit(changes).await {
-            Ok(()) => Ok(reply),
+            Ok(()) => {
+                if let Some(live) = self.inner.live.get(run_id) {
+                    live.feed.tell_note(annotated(run_id, &document));
+                }
+                Ok(reply)
+            }
             // Another request with the same key was quicker: its answer is ours.
             Err(CommitError::KeyTaken) => match self.replay(keyed)? {
                 Some(reply) => Ok(reply),
@@ -81,6 +86,17 @@ impl Runs {
             found.iter().filter_map(|document| serde_json::from_slice(document).ok()).collect();
         Ok(json!({"annotations": annotations}))
     }
+}
+
+/// What those who watch the run are told of a note.
+fn annotated(run_id: &str, document: &Value) -> String {
+    let told = json!({
+        "type": "run.annotated",
+        "runId": run_id,
+        "timestamp": document["createdAt"],
+        "payload": document,
+    });
+    told.to_string()
 }
 
 /// A note as the caller gave it.
@@ -142,8 +158,10 @@ fn read(body: &Value) -> Result<Note, Refusal> {
             return Err(wrong(&field, "belongs to another kind of signal"));
         }
         let value = match name.as_str() {
-            "rating" if value.as_u64().is_some_and(|rating| (1..=5).contains(&rating)) => value.clone(),
-            "rating" => return Err(wrong(&field, "has to be a whole number from 1 to 5")),
+            "rating" => match whole(value).filter(|rating| (1..=5).contains(rating)) {
+                Some(rating) => rating.into(),
+                None => return Err(wrong(&field, "has to be a whole number from 1 to 5")),
+            },
             _ => text(value, &field, MAX_TEXT_BYTES)?,
         };
         checked.insert(name.clone(), value);

@@ -1,6 +1,7 @@
 //! Many runs ended with one request.
 
 use flow::run::RunStatus;
+use flow::store::CommitError;
 use serde_json::{Value, json};
 
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
@@ -33,7 +34,9 @@ impl Runs {
         // Each run was ended in a commit of its own, and ending it again changes nothing: a host that stops here is asked again.
         if let Some(answer) = self.record(keyed, &reply) {
             match self.commit(vec![answer]).await {
-                Ok(()) | Err(flow::store::CommitError::KeyTaken) => {}
+                Ok(()) => {}
+                // The same request was quicker elsewhere: both are answered alike.
+                Err(CommitError::KeyTaken) => return Ok(self.replay(keyed)?.unwrap_or(reply)),
                 Err(error) => return Err(error.into()),
             }
         }

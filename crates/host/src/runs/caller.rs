@@ -43,6 +43,10 @@ scopes! {
     WebhooksManage => "webhooks:manage",
     /// Answering interrupts.
     ApprovalsRespond => "approvals:respond",
+    /// Reading guided sessions, and the workflows that guide.
+    SessionsRead => "sessions:read",
+    /// Beginning guided sessions, and going on with them.
+    SessionsDrive => "sessions:drive",
     /// Reading the audit log.
     AuditRead => "audit:read",
     /// Everything that concerns the host itself.

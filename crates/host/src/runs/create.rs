@@ -8,6 +8,8 @@ use flow::options::{OptionProblem, check_configurable, check_inputs, check_label
 use flow::run::{Genesis, RunStatus};
 use flow::state::RunState;
 use flow::store::{Change, CommitError};
+use flow::trace::TraceParent;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::definitions::no_workflow;
@@ -20,10 +22,22 @@ pub struct Creation {
     pub exclusive: bool,
     /// The version of the engine that it has to run under.
     pub forced_engine_version: Option<u64>,
+    /// Where the caller stands in a trace. Kept only where this host traces.
+    pub trace: Option<TraceParent>,
 }
 
 /// The versions of the engine that a run can be made to run under. All of them are this one: there has been no other yet.
 pub const ENGINE_VERSIONS: std::ops::RangeInclusive<u64> = 1..=1;
+
+/// The answer to a creation. The members are in the order of their names, as everywhere.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Created<'c> {
+    events_url: String,
+    run_id: &'c str,
+    status: RunStatus,
+    status_url: String,
+}
 
 /// What a caller asks for.
 struct Request {
@@ -67,15 +81,10 @@ impl Runs {
     }
 
     /// The body of the answer. A run that is at its end already is still shown as under way, as the protocol wants.
-    fn created(&self, run_id: &str, status: RunStatus) -> Value {
+    fn created<'c>(&self, run_id: &'c str, status: RunStatus) -> Created<'c> {
         let status = if status.is_terminal() { RunStatus::Running } else { status };
-        let url = self.public_url();
-        json!({
-            "runId": run_id,
-            "status": status,
-            "eventsUrl": format!("{url}/v1/runs/{run_id}/events"),
-            "statusUrl": format!("{url}/v1/runs/{run_id}"),
-        })
+        let status_url = format!("{}/v1/runs/{run_id}", self.public_url());
+        Created { events_url: format!("{status_url}/events"), run_id, status, status_url }
     }
 
     fn genesis(
@@ -97,6 +106,7 @@ impl Runs {
                 Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "callbackUrl")
             })?;
         }
+        check_mock_provider(caller, request.configurable.get("mockProvider"))?;
         self.check_forced(caller, creation.forced_engine_version)?;
         let genesis = Genesis {
             run_id: new_run_id(self.now().0, &*self.inner.options.entropy)
@@ -116,6 +126,7 @@ impl Runs {
             created_at: self.now().0,
             forced_engine_version: creation.forced_engine_version,
             test: caller.test,
+            trace: creation.trace.filter(|_| self.is_traced()),
         };
         Ok((definition, genesis))
     }
@@ -157,6 +168,20 @@ impl Runs {
         self.make_new(definition, state, changes, outcome).await?;
         Ok(reply)
     }
+}
+
+/// Refuses mocks of providers: this host has none, and whoever asks with a key for production is told that first.
+fn check_mock_provider(caller: &Caller, mock: Option<&Value>) -> Result<(), Refusal> {
+    let Some(mock) = mock else { return Ok(()) };
+    let refusal = if caller.test {
+        let message = "this host has no mock of a provider; leave `configurable.mockProvider` out";
+        Refusal::new(ApiCode::UnsupportedMockProvider, message)
+    } else {
+        let message = "`configurable.mockProvider` is for keys of tests; leave it out";
+        Refusal::new(ApiCode::MockProviderForbidden, message)
+    };
+    let requested = mock.get("id").and_then(Value::as_str).map(|id| id.chars().take(64).collect::<String>());
+    Err(refusal.detail("requestedProvider", requested).detail("supportedProviders", json!([])))
 }
 
 /// The change that records what a run is created with.
@@ -268,6 +293,6 @@ pub(super) fn told(problems: &[OptionProblem]) -> Vec<Value> {
 pub fn new_run_id(now_ms: u64, entropy: &dyn crate::system::Entropy) -> std::io::Result<String> {
     let mut random = [0_u8; 10];
     entropy.fill(&mut random)?;
-    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("run_{:012x}{random}", now_ms & 0xFFFF_FFFF_FFFF))
+    let random = random.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+    Ok(format!("run_{:012x}{random:020x}", now_ms & 0xFFFF_FFFF_FFFF))
 }

@@ -9,6 +9,7 @@ use flow::definition::{Definition, Problem};
 use flow::store::{Bytes, Change, CommitError};
 use serde_json::{Value, json};
 
+use super::read::MAX_LISTED;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
 
 /// How many checked definitions are kept in memory.
@@ -23,7 +24,7 @@ pub(super) struct Definitions {
 }
 
 /// The limits of the document of a workflow.
-fn limits() -> json::Limits {
+pub(super) fn limits() -> json::Limits {
     json::Limits { max_bytes: 8 << 20, ..json::Limits::default() }
 }
 
@@ -37,16 +38,21 @@ impl Runs {
         let definition =
             Definition::check(document, self.capabilities()).map_err(|problems| refusal(&problems))?;
         let definition = Arc::new(definition);
-        let change = Change::PutDefinition {
-            tenant: caller.tenant.clone(),
-            workflow_id: definition.id.clone(),
-            digest: definition.digest,
-            document: document.to_string().into_bytes().into(),
-            at: self.now(),
-        };
-        self.commit(vec![change]).await?;
+        let known = self.store().definition(&caller.tenant, &definition.id)?;
+        // Files are loaded at every start, and have seldom changed: nothing is written for those that have not.
+        if known.is_none_or(|(digest, _)| digest != definition.digest) {
+            let change = Change::PutDefinition {
+                tenant: caller.tenant.clone(),
+                workflow_id: definition.id.clone(),
+                digest: definition.digest,
+                document: document.to_string().into_bytes().into(),
+                at: self.now(),
+            };
+            let committed = self.commit(vec![change]).await;
+            self.forget_newest(&caller.tenant, &definition.id);
+            committed?;
+        }
         self.remember(&definition);
-        self.keep_newest(&caller.tenant, &definition);
         Ok(definition)
     }
 
@@ -84,7 +90,9 @@ impl Runs {
                 changes.push(self.audited(caller, "workflow.register", &body));
             }
             changes.extend(self.record(keyed, &reply));
-            match self.commit(changes).await {
+            let committed = self.commit(changes).await;
+            self.forget_newest(&caller.tenant, &definition.id);
+            match committed {
                 Ok(()) => {
                     self.remember(&definition);
                     return Ok(reply);
@@ -96,7 +104,7 @@ impl Runs {
         }
     }
 
-    fn remember(&self, definition: &Arc<Definition>) {
+    pub(super) fn remember(&self, definition: &Arc<Definition>) {
         let mut checked = self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner);
         if checked.len() >= REMEMBERED {
             // Which ones go does not matter: they are read again when they are needed.
@@ -105,7 +113,7 @@ impl Runs {
         checked.insert(definition.digest, Arc::clone(definition));
     }
 
-    fn remembered(&self, digest: Digest) -> Option<Arc<Definition>> {
+    pub(super) fn remembered(&self, digest: Digest) -> Option<Arc<Definition>> {
         self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
@@ -129,26 +137,26 @@ impl Runs {
         tenant: &str,
         workflow_id: &str,
     ) -> Result<Option<Arc<Definition>>, Refusal> {
-        if let Some(definition) = self.newest_of(tenant, workflow_id) {
-            return Ok(Some(definition));
+        // Read under the lock: otherwise what was read before a registration could be remembered after it.
+        let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(definition) = newest.get(tenant).and_then(|newest| newest.get(workflow_id)) {
+            return Ok(Some(Arc::clone(definition)));
         }
         let Some((digest, document)) = self.store().definition(tenant, workflow_id)? else { return Ok(None) };
         let definition = self.read_definition(digest, &document)?;
-        self.keep_newest(tenant, &definition);
-        Ok(Some(definition))
-    }
-
-    fn newest_of(&self, tenant: &str, workflow_id: &str) -> Option<Arc<Definition>> {
-        let newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        newest.get(tenant)?.get(workflow_id).cloned()
-    }
-
-    fn keep_newest(&self, tenant: &str, definition: &Arc<Definition>) {
-        let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if newest.values().map(HashMap::len).sum::<usize>() >= REMEMBERED {
             newest.clear();
         }
-        newest.entry(tenant.to_owned()).or_default().insert(definition.id.clone(), Arc::clone(definition));
+        newest.entry(tenant.to_owned()).or_default().insert(definition.id.clone(), Arc::clone(&definition));
+        Ok(Some(definition))
+    }
+
+    /// Forgets which definition is the newest: there may be another one now.
+    fn forget_newest(&self, tenant: &str, workflow_id: &str) {
+        let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(newest) = newest.get_mut(tenant) {
+            newest.remove(workflow_id);
+        }
     }
 
     /// The workflow that a run is pinned to.
@@ -171,12 +179,34 @@ impl Runs {
         found.map(|(_, document)| document).ok_or_else(no_workflow)
     }
 
-    /// The workflows of a tenant: ids and digests.
+    /// The workflows of a tenant: ids and digests, all of them.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub fn workflows(&self, caller: &Caller) -> Result<Vec<(String, Digest)>, Refusal> {
-        Ok(self.store().definitions(&caller.tenant)?)
+        let mut workflows: Vec<(String, Digest)> = Vec::new();
+        loop {
+            let after = workflows.last().map(|(id, _)| id.clone());
+            let page = self.workflow_page(caller, after.as_deref(), MAX_LISTED)?;
+            let is_last = page.len() < MAX_LISTED;
+            workflows.extend(page);
+            if is_last {
+                return Ok(workflows);
+            }
+        }
+    }
+
+    /// Some workflows of a tenant, in the order of their ids, after the given one: at most [`MAX_LISTED`].
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn workflow_page(
+        &self,
+        caller: &Caller,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Digest)>, Refusal> {
+        Ok(self.store().definitions(&caller.tenant, after, limit.clamp(1, MAX_LISTED))?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
-use flow::run::{Genesis, RunStatus};
+use flow::run::{Genesis, Parent, RunStatus};
 use flow::state::{RunError, RunState};
 use flow::store::{Change, CommitError};
 use serde_json::{Map, Value, json};
@@ -32,6 +32,10 @@ impl Runs {
                 Effect::StartChild(child) => self.insist(|| self.start_child(run_id, tenant, &child)).await,
                 Effect::CancelChild { run_id: child } => self.cancel_child(run_id, &child).await,
                 Effect::Activity(activity) => self.insist(|| self.perform(run_id, tenant, &activity)).await,
+                Effect::Guide(guide) => self.guide(run_id, tenant, *guide),
+                Effect::EndGuide { node_id, session_id } => {
+                    self.end_guide(run_id, tenant, &node_id, &session_id).await;
+                }
                 // In the commit already.
                 Effect::InterruptRaised { .. }
                 | Effect::InterruptClosed { .. }
@@ -99,6 +103,10 @@ impl Runs {
         };
         let parent = self.store().run(None, parent_id)?.ok_or_else(Refusal::no_run)?;
         let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
+        let trace = self.is_traced().then(|| {
+            let Parent { node_id, iteration, attempt, .. } = &child.parent;
+            flow::trace::of_child(&parent, node_id, *iteration, *attempt)
+        });
         let genesis = Genesis {
             run_id: child.run_id.clone(),
             tenant: parent.tenant,
@@ -116,11 +124,31 @@ impl Runs {
             created_at: self.now().0,
             forced_engine_version: parent.forced_engine_version,
             test: parent.test,
+            trace,
         };
         match self.begin(&definition, genesis, false, None, |_| nothing(), Vec::new()).await {
             Err(CommitError::RunExists { .. }) => self.await_child(parent_id, &child.run_id).await,
-            begun => Ok(begun.map(drop)?),
+            Err(error) => Err(error.into()),
+            Ok(_) => {
+                // While it was being started, the others may have been joined without it, or the parent ended: whoever wanted to
+                // end it then found nothing to end.
+                if self.gave_up(parent_id, &child.run_id).await {
+                    self.give(&child.run_id, parent_cancelled(parent_id)).await;
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// Whether a run says that a child of it is to end.
+    pub(super) async fn gave_up(&self, parent_id: &str, child_id: &str) -> bool {
+        if let Some(live) = self.inner.live.get(parent_id) {
+            let cell = live.cell.lock().await;
+            if let Some(loaded) = &*cell {
+                return loaded.state.gave_up(child_id);
+            }
+        }
+        self.load(parent_id).is_ok_and(|loaded| loaded.state.gave_up(child_id))
     }
 
     /// Ends a child, where it is one: a fork shares the children that its source had started, and leaves them alone.
@@ -128,12 +156,7 @@ impl Runs {
         if !self.is_child(parent_id, run_id) {
             return;
         }
-        let input = Input::Cancel {
-            reason: Some("parent-cancelled".to_owned()),
-            by: "parent".to_owned(),
-            parent_run_id: Some(parent_id.to_owned()),
-        };
-        self.give(run_id, input).await;
+        self.give(run_id, parent_cancelled(parent_id)).await;
     }
 
     fn is_child(&self, parent_id: &str, run_id: &str) -> bool {
@@ -181,7 +204,10 @@ impl Runs {
         let id = &activity.logical_invocation_id;
         let claim = Change::ClaimActivity { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
         let outcome = match self.commit(vec![claim]).await {
-            Ok(()) => self.carry_out(tenant, &activity.request),
+            Ok(()) => {
+                self.inner.counters.activity();
+                self.carry_out(tenant, &activity.request)
+            }
             Err(CommitError::ActivityClaimed) => match self.store().activity(id)? {
                 Some(Some(recorded)) => serde_json::from_slice(&recorded).unwrap_or(Value::Null),
                 // Claimed, and the host ended before it was recorded. These effects only read, or count in the record itself,
@@ -211,6 +237,15 @@ impl Runs {
             ActivityRequest::SecretFingerprint { secret_id } => self.fingerprint(tenant, secret_id),
             ActivityRequest::Count { name } => json!({"value": {"counter": name, "count": 1}}),
         }
+    }
+}
+
+/// What ends a run on behalf of its parent.
+pub(super) fn parent_cancelled(parent_id: &str) -> Input {
+    Input::Cancel {
+        reason: Some("parent-cancelled".to_owned()),
+        by: "parent".to_owned(),
+        parent_run_id: Some(parent_id.to_owned()),
     }
 }
 

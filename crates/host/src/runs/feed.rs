@@ -25,10 +25,11 @@ pub(super) struct Feed(Sender<Told>);
 
 /// What watchers are told.
 #[derive(Clone)]
-struct Told {
-    append: Arc<StoredAppend>,
-    snapshot: Arc<[u8]>,
-    is_last: bool,
+pub(super) enum Told {
+    /// Something happened to the run.
+    Append { append: Arc<StoredAppend>, snapshot: Arc<[u8]>, is_last: bool },
+    /// Somebody noted something beside it. Told to those who are there, and kept nowhere in the log.
+    Note(Arc<str>),
 }
 
 impl Default for Feed {
@@ -40,7 +41,21 @@ impl Default for Feed {
 impl Feed {
     pub(super) fn tell(&self, append: StoredAppend, snapshot: Arc<[u8]>, is_last: bool) {
         // Nobody watching is no error.
-        let _ = self.0.send(Told { append: Arc::new(append), snapshot, is_last });
+        let _ = self.0.send(Told::Append { append: Arc::new(append), snapshot, is_last });
+    }
+
+    /// A place among those who are told.
+    pub(super) fn subscribe(&self) -> Receiver<Told> {
+        self.0.subscribe()
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
+    /// Tells of a note.
+    pub(super) fn tell_note(&self, text: String) {
+        let _ = self.0.send(Told::Note(text.into()));
     }
 }
 
@@ -53,6 +68,8 @@ pub struct Batch {
     pub snapshot: Option<Arc<[u8]>>,
     /// Whether nothing follows.
     pub is_last: bool,
+    /// A note that somebody made, for those who asked for notes. It has no place in the log.
+    pub note: Option<Arc<str>>,
 }
 
 /// A watcher of one run.
@@ -62,6 +79,8 @@ pub struct Following {
     next: u64,
     told: Option<Receiver<Told>>,
     ended: bool,
+    /// Whether notes are wanted.
+    notes: bool,
     /// The workflow of the run, where it marks something as sensitive: its events are shown without.
     hiding: Option<Arc<Definition>>,
 }
@@ -75,7 +94,7 @@ impl Runs {
         let row = self.store().run(Some(tenant), run_id)?.ok_or_else(Refusal::no_run)?;
         // Subscribed before the store is read for the first time, so that nothing falls in between.
         let told =
-            (!row.status.is_terminal()).then(|| self.inner.live.get_or_insert(run_id).feed.0.subscribe());
+            (!row.status.is_terminal()).then(|| self.inner.live.get_or_insert(run_id).feed.subscribe());
         let hiding = Some(self.pinned(&row)?).filter(|definition| Mask::of(definition).is_some());
         Ok(Following {
             runs: self.clone(),
@@ -83,6 +102,7 @@ impl Runs {
             next: from,
             told,
             ended: false,
+            notes: false,
             hiding,
         })
     }
@@ -103,7 +123,7 @@ impl Following {
         self.next = last + 1;
         let is_last = is_terminal(text);
         self.ended = is_last;
-        Ok(Some(Batch { events, snapshot: None, is_last }))
+        Ok(Some(Batch { events, snapshot: None, is_last, note: None }))
     }
 
     /// The next events, as soon as there are some; nothing when none can follow.
@@ -121,12 +141,17 @@ impl Following {
                 return Ok(batch);
             };
             match told.recv().await {
-                Ok(told) if told.append.last < self.next => {}
-                Ok(told) if told.append.first <= self.next => {
-                    let events = self.shown(lines(&told.append, self.next));
-                    self.next = told.append.last + 1;
-                    self.ended = told.is_last;
-                    return Ok(Some(Batch { events, snapshot: Some(told.snapshot), is_last: told.is_last }));
+                Ok(Told::Note(_)) if !self.notes => {}
+                Ok(Told::Note(note)) => {
+                    let note = Some(note);
+                    return Ok(Some(Batch { events: Vec::new(), snapshot: None, is_last: false, note }));
+                }
+                Ok(Told::Append { append, .. }) if append.last < self.next => {}
+                Ok(Told::Append { append, snapshot, is_last }) if append.first <= self.next => {
+                    let events = self.shown(lines(&append, self.next));
+                    self.next = append.last + 1;
+                    self.ended = is_last;
+                    return Ok(Some(Batch { events, snapshot: Some(snapshot), is_last, note: None }));
                 }
                 // Something was missed: the store has it.
                 Ok(_) | Err(RecvError::Lagged(_)) => {
@@ -139,13 +164,20 @@ impl Following {
                     let row = self.runs.store().run(None, &self.run_id)?;
                     let goes_on = row.is_some_and(|row| !row.status.is_terminal());
                     self.told =
-                        goes_on.then(|| self.runs.inner.live.get_or_insert(&self.run_id).feed.0.subscribe());
+                        goes_on.then(|| self.runs.inner.live.get_or_insert(&self.run_id).feed.subscribe());
                     if let Some(batch) = self.stored()? {
                         return Ok(Some(batch));
                     }
                 }
             }
         }
+    }
+
+    /// The same with the notes that are made while it watches.
+    #[must_use]
+    pub fn with_notes(mut self) -> Self {
+        self.notes = true;
+        self
     }
 
     /// Events as a reader may see them. Most workflows hide nothing, and their bytes pass as they are.

@@ -16,7 +16,7 @@ use flow::store::{CommitError, RunRow};
 use serde_json::{Map, Value, json};
 
 use super::create::{created, told};
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, new_run_id};
+use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, new_run_id, whole};
 
 /// What a caller asks for.
 struct Request {
@@ -83,6 +83,8 @@ impl Runs {
                 mode: request.mode,
             }),
             created_at: now.0,
+            // A trace of its own, with a link to that of the source.
+            trace: None,
             ..source
         };
         request.overlay.lay_over(&definition, &mut genesis)?;
@@ -187,7 +189,7 @@ impl Request {
                 return Err(wrong("fromSeq", "is required for a branch: the first event that is done again"));
             }
             (Some(from), _) => {
-                from.as_u64().ok_or_else(|| wrong("fromSeq", "has to be a whole number from 0 on"))?
+                whole(from).ok_or_else(|| wrong("fromSeq", "has to be a whole number from 0 on"))?
             }
         };
         let overlay = Overlay::read(body.get("runOptionsOverlay"))?;

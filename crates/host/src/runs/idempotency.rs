@@ -1,7 +1,8 @@
 //! A request with a key is answered once, and the same again.
 
 use canon::digest::Digest;
-use flow::store::{Answer, AnswerKey, Bytes, Change};
+use flow::store::{Answer, AnswerKey, Bytes, Change, CommitError};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{ApiCode, Caller, Refusal, Runs};
@@ -29,8 +30,14 @@ pub struct Reply {
 
 impl Reply {
     /// An answer that was just made.
-    pub fn new(status: u16, body: &Value) -> Self {
-        Self { status, body: body.to_string().into_bytes().into(), replayed: false }
+    pub fn new(status: u16, body: &impl Serialize) -> Self {
+        let body = serde_json::to_vec(body).expect("names are texts, so nothing can be refused");
+        Self { status, body: body.into(), replayed: false }
+    }
+
+    /// An answer without a body.
+    pub fn empty(status: u16) -> Self {
+        Self { status, body: Bytes::from([]), replayed: false }
     }
 }
 
@@ -65,6 +72,27 @@ impl Runs {
             return Err(Refusal::new(ApiCode::IdempotencyKeyMismatch, message));
         }
         Ok(Some(Reply { status: answer.status, body: answer.body, replayed: true }))
+    }
+
+    /// Ends a request with a key that was refused. A refusal that the same request would always meet is recorded, and given again;
+    /// one that may be mended is not. Where another request with the key was quicker, its answer is ours.
+    ///
+    /// # Errors
+    /// The refusal itself, always: only the answer of somebody quicker is none.
+    pub async fn conclude(&self, keyed: &Keyed, refusal: Refusal) -> Result<Reply, Refusal> {
+        if !refusal.is_final() {
+            return Err(refusal);
+        }
+        let reply = Reply::new(refusal.code.status(), &refusal.body());
+        let Some(answer) = self.record(Some(keyed), &reply) else { return Err(refusal) };
+        match self.commit(vec![answer]).await {
+            Err(CommitError::KeyTaken) => match self.replay(Some(keyed)) {
+                Ok(Some(recorded)) => Ok(recorded),
+                Ok(None) | Err(_) => Err(refusal),
+            },
+            // What could not be recorded is found out again by whoever asks again.
+            Ok(()) | Err(_) => Err(refusal),
+        }
     }
 
     /// What records the answer, in the commit of what was asked for.

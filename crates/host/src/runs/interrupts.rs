@@ -6,7 +6,7 @@ use flow::run::RunStatus;
 use flow::state::{Interrupt, RunState};
 use flow::store::CommitError;
 use flow::token::{Intent, InterruptToken, LIFETIME_MS, TokenError};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::advance::Ask;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
@@ -244,6 +244,25 @@ impl Runs {
             Ok(Reply::new(202, &json!({"runId": run_id, "status": RunStatus::Paused, "pausedAt": paused_at})))
         })
         .await
+    }
+
+    /// Gives variables of a run other values, as conformance suites do.
+    ///
+    /// # Errors
+    /// When there is no such run, it is at its end, or a name is that of a channel.
+    pub async fn assign(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        variables: Map<String, Value>,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
+        let _place = self.admit()?;
+        self.visible(caller, run_id)?;
+        // Names only: what is sensitive of the values is told to nobody.
+        let told = json!({"runId": run_id, "updated": variables.keys().collect::<Vec<_>>()});
+        let ask = Ask { keyed, changes: vec![self.audited(caller, "run.assign", &told)] };
+        self.advance(run_id, Input::Assign { variables }, ask, |_, _| Ok(Reply::new(200, &told))).await
     }
 
     /// Lets a run go on.

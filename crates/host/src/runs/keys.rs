@@ -1,9 +1,16 @@
 //! Keys of callers: random, shown once, kept as their hash.
 
+mod known;
+
+use std::sync::Arc;
+
 use canon::digest::Digest;
 use flow::store::Change;
+use guide::record::SessionId;
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::known::KnownKeys;
+use super::session_keys::PREFIX as SESSION_PREFIX;
 use super::{ApiCode, Caller, Refusal, Runs, Scope};
 use crate::system::Entropy;
 
@@ -35,6 +42,18 @@ pub struct ApiKey {
     /// From when on it is not good any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<u64>,
+    /// The one guided session that it opens, and then nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+}
+
+/// Who asks about guided sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuidedCaller {
+    /// Who they are.
+    pub caller: Caller,
+    /// The one session that they may work with, where it is only one. Then they have no scopes.
+    pub session: Option<SessionId>,
 }
 
 /// Why a key cannot be made.
@@ -82,6 +101,27 @@ impl Runs {
         Ok(self.commit(vec![Change::PutApiKey { hash, document: document.into() }, audit]).await?)
     }
 
+    /// Takes a key of the caller's tenant back, for good. One that was taken back before stays so.
+    ///
+    /// # Errors
+    /// When the tenant has no such key, when it is the one that asks, and when the store fails.
+    pub async fn revoke_key(&self, caller: &Caller, id: &str) -> Result<(), Refusal> {
+        if id == caller.principal {
+            let message = "this is the key that you are using; sign in with another to take it back";
+            return Err(Refusal::new(ApiCode::Conflict, message));
+        }
+        let is_meant = |key: &ApiKey| key.tenant == caller.tenant && key.id == id;
+        let meant: Vec<_> = self.keys()?.into_iter().filter(|(_, key)| is_meant(key)).collect();
+        if meant.is_empty() {
+            return Err(Refusal::new(ApiCode::NotFound, "there is no such key"));
+        }
+        for (hash, mut key) in meant {
+            key.revoked_at.get_or_insert(self.now().0);
+            self.put_key(hash, &key).await?;
+        }
+        Ok(())
+    }
+
     /// Every key, with what it is kept under.
     ///
     /// # Errors
@@ -97,14 +137,38 @@ impl Runs {
     /// Who asks. The key is looked up by its hash, so how long that takes says nothing about keys that are close to it.
     ///
     /// # Errors
-    /// When the key is unknown, or good no more.
+    /// When the key is unknown, good no more, or good for one guided session alone.
     pub fn authenticate(&self, key: &str) -> Result<Caller, Refusal> {
-        let unknown = || {
-            let message = "send a key of this host as `Authorization: Bearer <key>`; make one with `interlock key new-api-key`";
-            Refusal::new(ApiCode::Unauthenticated, message)
-        };
-        let found = self.store().api_key(hash(key))?.ok_or_else(unknown)?;
-        let found: ApiKey = serde_json::from_slice(&found).map_err(|_| unknown())?;
+        for_everything(self.authenticate_guided(key)?)
+    }
+
+    /// Who asks with the key that is kept under this hash: for whoever proved before that they have the key, and has to be
+    /// turned away as soon as it is good no more.
+    ///
+    /// # Errors
+    /// As for [`Runs::authenticate`].
+    pub fn authenticate_hash(&self, hash: Digest) -> Result<Caller, Refusal> {
+        for_everything(self.kept(hash)?)
+    }
+
+    /// Who asks about guided sessions: also those whose key is for one of them.
+    ///
+    /// # Errors
+    /// When the key is unknown, or good no more.
+    pub fn authenticate_guided(&self, key: &str) -> Result<GuidedCaller, Refusal> {
+        if !key.starts_with(SESSION_PREFIX) {
+            return self.kept(hash(key));
+        }
+        let grant = self.session_keys().verify(key, self.now()).ok_or_else(unknown)?;
+        let session = SessionId::parse(&grant.session_id).map_err(|_| unknown())?;
+        let principal = format!("session:{session}");
+        let caller = Caller { tenant: grant.tenant, principal, scopes: Vec::new(), test: false };
+        Ok(GuidedCaller { caller, session: Some(session) })
+    }
+
+    /// Who has the key that is kept under a hash.
+    fn kept(&self, hash: Digest) -> Result<GuidedCaller, Refusal> {
+        let found = self.known_key(hash)?.ok_or_else(unknown)?;
         let now = self.now().0;
         if found.revoked_at.is_some_and(|at| at <= now) {
             return Err(Refusal::new(ApiCode::KeyRevoked, "the key was taken back; use another"));
@@ -112,6 +176,44 @@ impl Runs {
         if found.expires_at.is_some_and(|at| at <= now) {
             return Err(Refusal::new(ApiCode::KeyExpired, "the key has expired; use another"));
         }
-        Ok(Caller { tenant: found.tenant, principal: found.id, scopes: found.scopes, test: found.test })
+        // A key for one session has no scopes, whatever was recorded with it.
+        let scopes = if found.session.is_some() { Vec::new() } else { found.scopes.clone() };
+        let caller =
+            Caller { tenant: found.tenant.clone(), principal: found.id.clone(), scopes, test: found.test };
+        Ok(GuidedCaller { caller, session: found.session.clone() })
     }
+
+    /// What is known of a key, from memory where it was read a moment ago.
+    fn known_key(&self, hash: Digest) -> Result<Option<Arc<ApiKey>>, Refusal> {
+        let known = &self.inner.known_keys;
+        let now = self.now();
+        if let Some(key) = known.get(&hash, now) {
+            return Ok(Some(key));
+        }
+        let changes = known.changes();
+        let Some(document) = self.store().api_key(hash)? else { return Ok(None) };
+        // A record that cannot be read opens nothing.
+        let Ok(key) = serde_json::from_slice(&document) else { return Ok(None) };
+        let key = Arc::new(key);
+        known.keep(hash, &key, now, changes);
+        Ok(Some(key))
+    }
+}
+
+/// The caller, where the key is not for one session alone.
+fn for_everything(GuidedCaller { caller, session }: GuidedCaller) -> Result<Caller, Refusal> {
+    match session {
+        None => Ok(caller),
+        Some(_) => {
+            let message =
+                "the key opens one guided session, over MCP at /mcp, and nothing else; use another key here";
+            Err(Refusal::new(ApiCode::Forbidden, message))
+        }
+    }
+}
+
+fn unknown() -> Refusal {
+    let message =
+        "send a key of this host as `Authorization: Bearer <key>`; make one with `interlock key new-api-key`";
+    Refusal::new(ApiCode::Unauthenticated, message)
 }

@@ -69,6 +69,17 @@ impl LiveRuns {
         self.shard(run_id).remove(run_id);
     }
 
+    /// Forgets a run that waits for somebody, unless somebody watches it or waits for it here: a hundred thousand of them would fill
+    /// the memory. Whoever comes at the same moment finds another cell for it, and the store puts the two in order.
+    pub(super) fn forget_idle(&self, run_id: &str) {
+        let mut shard = self.shard(run_id);
+        // The map has one, and so may the caller.
+        let is_idle = |live: &Arc<Live>| Arc::strong_count(live) <= 2 && !live.feed.is_watched();
+        if shard.get(run_id).is_some_and(is_idle) {
+            shard.remove(run_id);
+        }
+    }
+
     pub(super) fn get(&self, run_id: &str) -> Option<Arc<Live>> {
         self.shard(run_id).get(run_id).cloned()
     }
@@ -117,4 +128,25 @@ impl Runs {
 
 fn broken(what: &str) -> Refusal {
     Refusal::new(ApiCode::InternalError, format!("the record of the run cannot be read: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_waits_leaves_memory_unless_somebody_is_there() {
+        let runs = LiveRuns::default();
+        drop(runs.get_or_insert("r"));
+        let watcher = runs.get_or_insert("r").feed.subscribe();
+        runs.forget_idle("r");
+        assert!(runs.get("r").is_some(), "it is watched");
+        drop(watcher);
+        let waiting = [runs.get_or_insert("r"), runs.get_or_insert("r")];
+        runs.forget_idle("r");
+        assert!(runs.get("r").is_some(), "somebody waits for it");
+        drop(waiting);
+        runs.forget_idle("r");
+        assert!(runs.get("r").is_none());
+    }
 }

@@ -17,6 +17,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
+
 pub use self::target::{Target, TargetError};
 
 /// How long a call may take, from the look-up of the name to the status of the answer.
@@ -70,11 +72,23 @@ pub enum CallError {
     Status(u16),
 }
 
+/// Which addresses may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Public ones, and only with TLS: for addresses that callers choose.
+    Public,
+    /// Those of this machine too, and those without TLS: for tests.
+    Loopback,
+    /// All of them: for addresses that the operator wrote down.
+    Anywhere,
+}
+
 /// How calls are made.
 pub struct Outbound {
-    /// Whether addresses of this machine may be called, and without TLS: for tests.
-    loopback: bool,
+    reach: Reach,
     names: Arc<dyn Names>,
+    /// Who vouches for others; those of the system where nobody is named.
+    authorities: Option<Vec<CertificateDer<'static>>>,
     tls: OnceLock<Arc<rustls::ClientConfig>>,
 }
 
@@ -86,14 +100,27 @@ impl Default for Outbound {
 
 impl fmt::Debug for Outbound {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Outbound").field("loopback", &self.loopback).finish_non_exhaustive()
+        formatter.debug_struct("Outbound").field("reach", &self.reach).finish_non_exhaustive()
     }
 }
 
 impl Outbound {
     /// Calls with these names. With `loopback` this machine may be called too, and over `http:`; only tests want that.
     pub fn new(names: Arc<dyn Names>, loopback: bool) -> Self {
-        Self { loopback, names, tls: OnceLock::new() }
+        let reach = if loopback { Reach::Loopback } else { Reach::Public };
+        Self { reach, names, authorities: None, tls: OnceLock::new() }
+    }
+
+    /// Calls to wherever the operator says.
+    pub fn anywhere() -> Self {
+        let names = Arc::new(SystemNames);
+        Self { reach: Reach::Anywhere, names, authorities: None, tls: OnceLock::new() }
+    }
+
+    /// The same, where these authorities vouch for others and nobody else does: not those of the system either.
+    #[must_use]
+    pub fn trusting(self, authorities: Vec<CertificateDer<'static>>) -> Self {
+        Self { authorities: Some(authorities), tls: OnceLock::new(), ..self }
     }
 
     /// Checks the text of an address.
@@ -101,6 +128,6 @@ impl Outbound {
     /// # Errors
     /// When it may not be called.
     pub fn check(&self, url: &str) -> Result<Target, TargetError> {
-        Target::parse(url, self.loopback)
+        Target::parse(url, self.reach)
     }
 }

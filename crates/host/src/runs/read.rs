@@ -1,6 +1,12 @@
 //! What readers see.
 
+use std::sync::Arc;
+
+use flow::definition::Definition;
+use flow::event::{Event, wire};
+use flow::mask::Mask;
 use flow::run::{Genesis, RunStatus};
+use flow::state::Interrupt;
 use flow::store::{Bytes, RunFilter, RunRow};
 use serde_json::{Value, json};
 
@@ -9,8 +15,20 @@ use super::{ApiCode, Caller, Refusal, Runs};
 
 /// The most runs of one page of a list.
 pub const MAX_LISTED: usize = 200;
+/// The most events of one page.
+pub const MAX_EVENTS: usize = 200;
+/// How much of the log one page of events is taken from, in bytes.
+const PAGE_BYTES: usize = 1 << 20;
+/// The most artifacts that are listed of a run.
+pub const MAX_ARTIFACTS: usize = 200;
 
 impl Runs {
+    /// What a run was created with, whosever it is.
+    pub(super) fn genesis_of(&self, run_id: &str) -> Result<Genesis, Refusal> {
+        let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
+        serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())
+    }
+
     /// A run of the caller's tenant. One of another tenant is not there.
     pub(super) fn visible(&self, caller: &Caller, run_id: &str) -> Result<RunRow, Refusal> {
         self.store().run(Some(&caller.tenant), run_id)?.ok_or_else(Refusal::no_run)
@@ -23,41 +41,51 @@ impl Runs {
     pub fn read(&self, caller: &Caller, run_id: &str) -> Result<(Bytes, u64), Refusal> {
         let row = self.visible(caller, run_id)?;
         let sequence = row.next_sequence;
-        Ok((self.shown(row)?, sequence))
+        Ok((self.shown(caller, row)?.0, sequence))
     }
 
     /// The snapshot of a run, and a name for exactly these bytes: the sequence, and while somebody is needed the period that the
-    /// token in it is of, so that nobody keeps a token that has expired because the run has not changed.
+    /// token in it is of, so that nobody keeps a token that has expired because the run has not changed. For a reader who is told
+    /// how an agent connects, it also names how far the session is. No token is ever part of it.
     ///
     /// # Errors
     /// When there is no such run.
     pub fn read_tagged(&self, caller: &Caller, run_id: &str) -> Result<(Bytes, String), Refusal> {
         let row = self.visible(caller, run_id)?;
-        let tag = if row.status.is_waiting() {
-            format!("{}.{}", row.next_sequence, self.now().0 / TOKEN_PERIOD_MS)
-        } else {
-            row.next_sequence.to_string()
-        };
-        Ok((self.shown(row)?, tag))
+        let mut tag = row.next_sequence.to_string();
+        if row.status.is_waiting() {
+            tag = format!("{tag}.{}", self.now().0 / TOKEN_PERIOD_MS);
+        }
+        let (bytes, of_session) = self.shown(caller, row)?;
+        if let Some(of_session) = of_session {
+            tag = format!("{tag}.{of_session}");
+        }
+        Ok((bytes, tag))
     }
 
-    fn shown(&self, row: RunRow) -> Result<Bytes, Refusal> {
+    /// What a reader sees, and what the name for it holds of a session.
+    fn shown(&self, caller: &Caller, row: RunRow) -> Result<(Bytes, Option<String>), Refusal> {
         if !row.status.is_waiting() {
-            return Ok(row.snapshot);
+            return Ok((row.snapshot, None));
         }
         let run_id = &row.run_id;
         // Somebody is needed: whoever may read the run is told how to answer. Tokens are made here, and kept nowhere.
         let loaded = self.load(run_id)?;
         let mut snapshot: Value = serde_json::from_slice(&row.snapshot)
             .map_err(|_| Refusal::new(ApiCode::InternalError, "the snapshot of the run cannot be read"))?;
-        let node = snapshot.pointer("/interrupt/nodeId").and_then(Value::as_str);
-        let interrupt = node.and_then(|node| loaded.state.interrupts.get(node));
+        let node = snapshot.pointer("/interrupt/nodeId").and_then(Value::as_str).map(str::to_owned);
+        let mut of_session = None;
+        if let Some(node) = &node {
+            of_session = self.connection_tag(caller, &loaded.state, node);
+            self.show_connection(caller, &loaded.state, node, &mut snapshot["interrupt"]);
+        }
+        let interrupt = node.and_then(|node| loaded.state.interrupts.get(&node));
         if let Some(token) = interrupt.and_then(|interrupt| self.sign(run_id, interrupt)) {
             snapshot["interrupt"]["callbackUrl"] =
                 format!("{}/v1/interrupts/{token}", self.public_url()).into();
             snapshot["interrupt"]["interruptToken"] = token.into();
         }
-        Ok(snapshot.to_string().into_bytes().into())
+        Ok((snapshot.to_string().into_bytes().into(), of_session))
     }
 
     /// The state of a run, and the sequence of its next event.
@@ -93,6 +121,70 @@ impl Runs {
         self.visible(caller, run_id)?;
         let found = self.store().artifact(run_id, artifact_id)?;
         found.ok_or_else(|| Refusal::new(ApiCode::NotFound, "the run has no artifact of this id"))
+    }
+
+    /// The ids of the artifacts of a run, the first [`MAX_ARTIFACTS`] of them.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn artifact_ids(&self, caller: &Caller, run_id: &str) -> Result<Vec<String>, Refusal> {
+        self.visible(caller, run_id)?;
+        Ok(self.store().artifact_ids(run_id, MAX_ARTIFACTS)?)
+    }
+
+    /// The workflow that a run is pinned to.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn definition_of(&self, caller: &Caller, run_id: &str) -> Result<Arc<Definition>, Refusal> {
+        let row = self.visible(caller, run_id)?;
+        self.pinned(&row)
+    }
+
+    /// Some events of a run from a sequence on, as a reader may see them, and whether more follow.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn event_page(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        from: u64,
+        limit: usize,
+    ) -> Result<(Vec<Event>, bool), Refusal> {
+        let row = self.visible(caller, run_id)?;
+        let definition = self.pinned(&row)?;
+        let mask = Mask::of(&definition);
+        let limit = limit.clamp(1, MAX_EVENTS);
+        let appends = self.store().appends(run_id, from, limit, PAGE_BYTES)?;
+        let lines = appends.iter().flat_map(|append| super::feed::lines(append, from)).take(limit);
+        // What cannot be read cannot be masked, and is not shown.
+        let events = lines.filter_map(|(_, text)| wire::decode(text.as_bytes()).ok());
+        let events: Vec<Event> = match &mask {
+            None => events.collect(),
+            Some(mask) => events.map(|event| mask.event(&event).into_owned()).collect(),
+        };
+        let more = events.last().is_some_and(|last| last.sequence + 1 < row.next_sequence);
+        Ok((events, more))
+    }
+
+    /// Everything that a run waits for somebody to answer, in the order in which it was asked.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn open_interrupts(&self, caller: &Caller, run_id: &str) -> Result<Vec<Interrupt>, Refusal> {
+        let row = self.visible(caller, run_id)?;
+        if row.status.is_terminal() {
+            return Ok(Vec::new());
+        }
+        let mut open: Vec<Interrupt> = self.load(run_id)?.state.interrupts.into_values().collect();
+        open.sort_by_key(|interrupt| interrupt.sequence);
+        Ok(open)
+    }
+
+    /// A number that is another one whenever something has happened to any run of this process.
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.inner.changes.subscribe()
     }
 
     /// How two runs differ.

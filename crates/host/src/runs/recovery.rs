@@ -1,9 +1,10 @@
 //! After a start: every run that was under way goes on.
 
 use flow::engine::Input;
-use flow::run::{Genesis, RunStatus};
+use flow::run::Genesis;
 
 use super::advance::Ask;
+use super::effects::parent_cancelled;
 use super::{Refusal, Reply, Runs};
 
 /// How many runs are looked up at once.
@@ -27,6 +28,7 @@ impl Runs {
             }
             found.extend(page);
         }
+        self.inner.counters.recovered(found.len());
         let mut recovered = 0;
         for group in found.chunks(AT_ONCE) {
             let tasks: Vec<_> =
@@ -41,23 +43,17 @@ impl Runs {
     fn take_over(&self, run_id: String) -> impl Future<Output = bool> + Send + use<> {
         let runs = self.clone();
         async move {
-            let input = runs.missed_cancel(&run_id).unwrap_or(Input::Recover);
+            let input = runs.missed_cancel(&run_id).await.unwrap_or(Input::Recover);
             let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
             runs.advance(&run_id, input, Ask::default(), nothing).await.is_ok()
         }
     }
 
-    /// The end of its parent, where the host stopped before the child heard of it.
-    fn missed_cancel(&self, run_id: &str) -> Option<Input> {
+    /// The word of its parent that it is to end, where the host stopped before the child heard of it.
+    async fn missed_cancel(&self, run_id: &str) -> Option<Input> {
         let row = self.store().run(None, run_id).ok()??;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).ok()?;
-        let parent =
-            genesis.parent.filter(|parent| genesis.fork.is_none() && parent.cancelled_with_parent)?;
-        let above = self.store().run(None, &parent.run_id).ok()??;
-        matches!(above.status, RunStatus::Cancelled | RunStatus::Failed).then(|| Input::Cancel {
-            reason: Some("parent-cancelled".to_owned()),
-            by: "parent".to_owned(),
-            parent_run_id: Some(parent.run_id),
-        })
+        let parent = genesis.parent.filter(|_| genesis.fork.is_none())?;
+        self.gave_up(&parent.run_id, run_id).await.then(|| parent_cancelled(&parent.run_id))
     }
 }

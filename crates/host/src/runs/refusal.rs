@@ -81,6 +81,10 @@ codes! {
     ForceEngineVersionForbidden => "force_engine_version_forbidden" 403,
     /// No such version of the engine.
     UnsupportedForceEngineVersion => "unsupported_force_engine_version" 400,
+    /// Only for keys of tests.
+    MockProviderForbidden => "mock_provider_forbidden" 403,
+    /// No such mock of a provider.
+    UnsupportedMockProvider => "unsupported_mock_provider" 400,
     /// The address may not be called.
     WebhookUrlRejected => "webhook_url_rejected" 400,
     /// There is no such subscription.
@@ -138,6 +142,16 @@ impl Refusal {
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self.detail("retryAfter", seconds)
+    }
+
+    /// Whether the same request would meet it again, so that it is recorded for the caller's key. Not what a caller mends before
+    /// asking again, a body or a right, and not what passes by itself.
+    pub fn is_final(&self) -> bool {
+        let status = self.code.status();
+        let passes = self.retry_after.is_some() || matches!(status, 408 | 429);
+        let is_mended = matches!(status, 401 | 403)
+            || matches!(self.code, ApiCode::ValidationError | ApiCode::IdempotencyKeyMismatch);
+        (400..500).contains(&status) && !passes && !is_mended
     }
 
     /// The host has too much to do.

@@ -50,6 +50,7 @@ impl Runs {
             // A key that lives for a while is followed by one that lives as long.
             expires_at: found.expires_at.map(|at| now.saturating_add(at.saturating_sub(found.created_at))),
             revoked_at: None,
+            session: found.session.clone(),
         };
         // A second rotation never gives the old key more time than the first did.
         let until = found.revoked_at.unwrap_or(u64::MAX).min(now.saturating_add(grace_ms));

@@ -102,7 +102,11 @@ impl SecretReference {
         }
     }
 
-    fn read(&self) -> Result<SecretValue, SecretError> {
+    /// The value, as it is now.
+    ///
+    /// # Errors
+    /// [`SecretError::Unreadable`].
+    pub fn read(&self) -> Result<SecretValue, SecretError> {
         let text = match self {
             Self::Environment(name) => std::env::var(name).map_err(|_| SecretError::Unreadable)?,
             Self::File(path) => {

@@ -6,7 +6,7 @@ use flow::engine::{Input, TimerKey};
 use flow::store::Change;
 
 use super::advance::Ask;
-use super::{Reply, Runs};
+use super::{Reply, Runs, guide};
 
 /// How many timers are fired at once.
 const AT_ONCE: usize = 256;
@@ -78,6 +78,9 @@ impl Runs {
     fn fire(&self, run_id: String, key: String) -> impl Future<Output = bool> + Send + use<> {
         let runs = self.clone();
         async move {
+            if let Some((session_id, node_id)) = guide::parse_end_key(&key) {
+                return runs.end_guide_late(&run_id, node_id, session_id).await;
+            }
             let clear = Change::ClearTimer { run_id: run_id.clone(), key: key.clone() };
             let input = match parse_key(&key) {
                 Some(TimerKey::Run) => Some(Input::RunDeadline),

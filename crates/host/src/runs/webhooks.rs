@@ -124,17 +124,25 @@ impl Runs {
         caller: &Caller,
         webhook_id: &str,
         tenant: Option<&str>,
-    ) -> Result<(), Refusal> {
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
         let _place = self.admit()?;
         if tenant.is_some_and(|tenant| tenant != caller.tenant) {
             return Err(other_tenant());
         }
+        if let Some(reply) = self.replay(keyed)? {
+            return Ok(reply);
+        }
         let delete =
             Change::DeleteWebhook { tenant: caller.tenant.clone(), webhook_id: webhook_id.to_owned() };
         let audit = self.audited(caller, "webhook.delete", &json!({"webhookId": webhook_id}));
-        let deleted = self.commit(vec![delete, audit]).await;
+        let reply = Reply::empty(204);
+        let mut changes = vec![delete, audit];
+        changes.extend(self.record(keyed, &reply));
+        let deleted = self.commit(changes).await;
         self.inner.webhooks.forget(&caller.tenant);
-        Ok(deleted?)
+        deleted?;
+        Ok(reply)
     }
 
     /// The subscriptions of a tenant, without their secrets.

@@ -17,13 +17,13 @@ use storage::disk::RealDisk;
 use storage::files::SessionFiles;
 
 /// A data directory with a few workflows, and the service over it.
-struct Desk {
-    directory: tempfile::TempDir,
-    guided: Guided,
+pub(crate) struct Desk {
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) guided: Guided,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_seed(1)
     }
 
@@ -43,11 +43,11 @@ impl Desk {
         Self { directory, guided }
     }
 
-    fn data(&self) -> std::path::PathBuf {
+    pub(crate) fn data(&self) -> std::path::PathBuf {
         self.directory.path().join("data")
     }
 
-    fn start(&self, workflow_id: &str, goal: &str) -> Reply {
+    pub(crate) fn start(&self, workflow_id: &str, goal: &str) -> Reply {
         let request = StartRequest {
             workflow_id: workflow_id.to_owned(),
             goal: goal.to_owned(),
@@ -56,11 +56,11 @@ impl Desk {
         self.guided.start(request).unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 
-    fn advance(&self, token: &str, notes: &str) -> Reply {
+    pub(crate) fn advance(&self, token: &str, notes: &str) -> Reply {
         advance(&self.guided, token, Some(notes)).unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 
-    fn rehydrate(&self, token: &str) -> Reply {
+    pub(crate) fn rehydrate(&self, token: &str) -> Reply {
         let request = call(Handle::Single(token.to_owned()), Intent::Rehydrate, None);
         self.guided.proceed(request).unwrap_or_else(|refusal| panic!("{refusal}"))
     }
@@ -103,11 +103,15 @@ fn call(handle: Handle, intent: Intent, notes: Option<&str>) -> ContinueRequest 
     }
 }
 
-fn advance(guided: &Guided, token: &str, notes: Option<&str>) -> Result<Reply, host::guided::Refusal> {
+pub(crate) fn advance(
+    guided: &Guided,
+    token: &str,
+    notes: Option<&str>,
+) -> Result<Reply, host::guided::Refusal> {
     guided.proceed(call(Handle::Single(token.to_owned()), Intent::Advance, notes))
 }
 
-fn token(reply: &Reply) -> &str {
+pub(crate) fn token(reply: &Reply) -> &str {
     reply.continue_token.as_deref().expect("something is pending")
 }
 

@@ -1,13 +1,17 @@
 //! The service of runs on a real database, with a real clock where nothing else is said.
 
 mod audit;
+mod crashes;
 mod forks;
+mod https;
 mod nesting;
 mod notes;
 mod races;
 mod restart;
+mod retention;
 mod secrets;
 mod tenants;
+mod traces;
 mod webhooks;
 
 use std::path::Path;
@@ -51,8 +55,17 @@ pub(crate) fn open_with_key(folder: &Path, audit_key: AuditKey) -> (Runs, Arc<Sq
 
 fn open_as(folder: &Path, setup: Setup, audit_key: AuditKey) -> (Runs, Arc<SqliteRuns>) {
     let store = Arc::new(SqliteRuns::open(&folder.join("runs.sqlite3")).unwrap());
-    let runs = Runs::new(Options {
-        store: Arc::clone(&store) as Arc<dyn RunStore>,
+    (on_as(Arc::clone(&store) as Arc<dyn RunStore>, setup, audit_key), store)
+}
+
+/// A host on a store.
+pub(crate) fn on(store: Arc<dyn RunStore>, setup: Setup) -> Runs {
+    on_as(store, setup, AuditKey::from_seed([9; 32]))
+}
+
+fn on_as(store: Arc<dyn RunStore>, setup: Setup, audit_key: AuditKey) -> Runs {
+    Runs::new(Options {
+        store,
         clock: setup.clock,
         entropy: Arc::new(SystemEntropy),
         limits: Limits::default(),
@@ -62,8 +75,7 @@ fn open_as(folder: &Path, setup: Setup, audit_key: AuditKey) -> (Runs, Arc<Sqlit
         audit_key,
         secrets: setup.secrets,
         outbound: setup.outbound,
-    });
-    (runs, store)
+    })
 }
 
 /// A host in a folder of its own, with its clock running.

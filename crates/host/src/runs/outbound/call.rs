@@ -16,10 +16,23 @@ use tokio_rustls::TlsConnector;
 
 use super::address::{is_loopback, is_public};
 use super::target::Host;
-use super::{CallError, Outbound, TIME_OUT, Target};
+use super::{CallError, Outbound, Reach, TIME_OUT, Target};
 
-/// Who calls.
-const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
+/// What is sent, and as whom.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    agent: &'static str,
+    media: &'static str,
+}
+
+/// Events, to whoever subscribed.
+const DISPATCHER: Sender = Sender {
+    agent: concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION")),
+    media: "application/json",
+};
+/// Traces, to a collector.
+const EXPORTER: Sender =
+    Sender { agent: concat!("interlock/", env!("CARGO_PKG_VERSION")), media: "application/x-protobuf" };
 
 impl Outbound {
     /// Posts JSON to an address. Any answer that is no success is an error.
@@ -32,9 +45,33 @@ impl Outbound {
         headers: &[(&'static str, String)],
         body: Vec<u8>,
     ) -> Result<(), CallError> {
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        self.send(target, DISPATCHER, &headers, body).await
+    }
+
+    /// Posts Protobuf to an address. Any answer that is no success is an error.
+    ///
+    /// # Errors
+    /// When it did not work within [`TIME_OUT`].
+    pub async fn post_protobuf(
+        &self,
+        target: &Target,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Result<(), CallError> {
+        self.send(target, EXPORTER, headers, body).await
+    }
+
+    async fn send(
+        &self,
+        target: &Target,
+        sender: Sender,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Result<(), CallError> {
         let call = async {
             let stream = self.connect(target).await?;
-            let request = request(target, headers, body)?;
+            let request = request(target, sender, headers, body)?;
             if !target.tls {
                 return ask(TokioIo::new(stream), request).await;
             }
@@ -75,7 +112,11 @@ impl Outbound {
         }
         let may = |address: &SocketAddr| {
             address.port() == target.port
-                && (is_public(address.ip()) || (self.loopback && is_loopback(address.ip())))
+                && match self.reach {
+                    Reach::Public => is_public(address.ip()),
+                    Reach::Loopback => is_public(address.ip()) || is_loopback(address.ip()),
+                    Reach::Anywhere => true,
+                }
         };
         if found.iter().all(may) { Ok(found) } else { Err(CallError::Forbidden) }
     }
@@ -85,7 +126,9 @@ impl Outbound {
             return Ok(Arc::clone(settings));
         }
         let mut roots = rustls::RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let authorities = self.authorities.clone();
+        let authorities = authorities.unwrap_or_else(|| rustls_native_certs::load_native_certs().certs);
+        roots.add_parsable_certificates(authorities);
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let settings = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -98,15 +141,16 @@ impl Outbound {
 
 fn request(
     target: &Target,
-    headers: &[(&'static str, String)],
+    sender: Sender,
+    headers: &[(&str, &str)],
     body: Vec<u8>,
 ) -> Result<Request<Full<Bytes>>, CallError> {
     let mut request = Request::builder()
         .method(Method::POST)
         .uri(&target.path)
         .header(HOST, &target.authority)
-        .header(USER_AGENT, AGENT)
-        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, sender.agent)
+        .header(CONTENT_TYPE, sender.media)
         .header(CONNECTION, "close");
     for (name, value) in headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| CallError::Answer)?;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hyper::Uri;
 
+use super::Reach;
 use super::address::{is_loopback, is_public};
 
 /// The longest address, in bytes.
@@ -46,7 +47,7 @@ pub(super) enum Host {
 }
 
 impl Target {
-    pub(super) fn parse(url: &str, loopback: bool) -> Result<Self, TargetError> {
+    pub(super) fn parse(url: &str, reach: Reach) -> Result<Self, TargetError> {
         if url.len() > MAX_URL_BYTES {
             return Err(TargetError::Malformed);
         }
@@ -66,7 +67,12 @@ impl Target {
             Host::Address(address) => is_loopback(*address),
             Host::Name(name) => name == "localhost",
         };
-        if !(loopback && is_local) {
+        let is_free = match reach {
+            Reach::Public => false,
+            Reach::Loopback => is_local,
+            Reach::Anywhere => true,
+        };
+        if !is_free {
             if !tls {
                 return Err(TargetError::NotHttps);
             }
@@ -161,10 +167,10 @@ mod tests {
             ("https://example.0x7f/", E::Malformed),
         ];
         for (url, expected) in cases {
-            assert_eq!(Target::parse(url, false), Err(expected), "{url}");
+            assert_eq!(Target::parse(url, Reach::Public), Err(expected), "{url}");
         }
         assert_eq!(
-            Target::parse(&format!("https://example.com/{}", "a".repeat(2048)), false),
+            Target::parse(&format!("https://example.com/{}", "a".repeat(2048)), Reach::Public),
             Err(E::Malformed)
         );
     }
@@ -177,15 +183,20 @@ mod tests {
             "https://8.8.8.8/",
             "https://a.b-c.de/x",
         ] {
-            assert!(Target::parse(url, false).is_ok(), "{url}");
+            assert!(Target::parse(url, Reach::Public).is_ok(), "{url}");
         }
         for url in ["http://127.0.0.1:1/", "http://localhost:1/", "http://[::1]:1/x", "https://127.0.0.1/"] {
-            assert!(Target::parse(url, true).is_ok(), "{url}");
+            assert!(Target::parse(url, Reach::Loopback).is_ok(), "{url}");
         }
         for url in ["http://example.com/", "http://10.0.0.1/", "https://10.0.0.1/", "https://intranet/"] {
-            assert!(Target::parse(url, true).is_err(), "{url}: leave is for this machine only");
+            assert!(Target::parse(url, Reach::Loopback).is_err(), "{url}: leave is for this machine only");
         }
-        let target = Target::parse("https://example.com?x=1", false).unwrap();
+        for url in
+            ["http://10.0.0.1:4318/", "https://intranet/", "http://collector:4318", "http://127.0.0.1/"]
+        {
+            assert!(Target::parse(url, Reach::Anywhere).is_ok(), "{url}: the operator says so");
+        }
+        let target = Target::parse("https://example.com?x=1", Reach::Public).unwrap();
         assert_eq!((target.port, &*target.path, &*target.authority), (443, "/?x=1", "example.com"));
     }
 }

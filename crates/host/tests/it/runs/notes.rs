@@ -83,7 +83,7 @@ async fn a_note_is_kept_beside_the_run_without_what_is_secret() {
     assert_eq!(note["note"], "not [REDACTED]");
     assert!(host.runs.annotate(&by, &run_id, &request, Some(&key)).await.unwrap().replayed);
     host.runs
-        .annotate(&by, &run_id, &json!({"signal": {"kind": "rating", "rating": 5}}), None)
+        .annotate(&by, &run_id, &json!({"signal": {"kind": "rating", "rating": 5.0}}), None)
         .await
         .unwrap();
     let listed = host.runs.annotations(&by, &run_id).unwrap();

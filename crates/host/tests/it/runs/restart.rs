@@ -97,7 +97,7 @@ fn a_parent_and_its_child_find_each_other_again() {
     });
 }
 
-async fn until_child(host: &Host, run_id: &str) -> String {
+pub(super) async fn until_child(host: &Host, run_id: &str) -> String {
     loop {
         if let Some(child) = host.store.children(run_id).unwrap().first() {
             return child.clone();

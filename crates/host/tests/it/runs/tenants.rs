@@ -38,7 +38,7 @@ async fn ask_everything(
         ("resume", reply(runs.resume(&by, run_id, None, None).await)),
         ("resolve", reply(runs.resolve(&by, run_id, "gate", accept, None).await)),
         ("cancel", reply(runs.cancel(&by, run_id, None, None).await)),
-        ("delete webhook", runs.delete_webhook(&by, webhook_id, None).await.map(|()| Value::Null)),
+        ("delete webhook", reply(runs.delete_webhook(&by, webhook_id, None, None).await)),
         ("workflow", runs.workflow(&by, "theirs").map(|_| Value::Null)),
         (
             "create",
@@ -174,6 +174,7 @@ async fn a_rotated_key_is_good_for_a_while_and_its_successor_at_once() {
         created_at: 1_000_000,
         expires_at: Some(1_500_000),
         revoked_at: None,
+        session: None,
     };
     host.runs.put_key(keys::hash(&old), &known).await.unwrap();
     let by = caller("acme");
@@ -205,4 +206,36 @@ async fn a_rotated_key_is_good_for_a_while_and_its_successor_at_once() {
         kept.iter().all(|(_, document)| !String::from_utf8_lossy(document).contains(&new)),
         "only the hash is kept"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_was_taken_back_is_good_no_more_whichever_process_did_it() {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let setup = || Setup { clock: Arc::clone(&clock) as _, ..Setup::default() };
+    let host = Host::with(setup()).await;
+    let text = keys::new_key(true, &SystemEntropy).unwrap();
+    let good = ApiKey {
+        id: "key_1".into(),
+        tenant: "acme".into(),
+        scopes: vec![Scope::RunsRead],
+        test: true,
+        created_at: 1_000_000,
+        expires_at: None,
+        revoked_at: None,
+        session: None,
+    };
+    let taken_back = ApiKey { revoked_at: Some(1_000_000), ..good.clone() };
+    assert_eq!(host.runs.authenticate(&text).unwrap_err().code, ApiCode::Unauthenticated);
+    host.runs.put_key(keys::hash(&text), &good).await.unwrap();
+    assert!(host.runs.authenticate(&text).is_ok(), "a new key is good at once");
+    host.runs.put_key(keys::hash(&text), &taken_back).await.unwrap();
+    assert_eq!(host.runs.authenticate(&text).unwrap_err().code, ApiCode::KeyRevoked);
+
+    let (elsewhere, _store) = super::open(host.folder.path(), setup());
+    let second = keys::new_key(true, &SystemEntropy).unwrap();
+    elsewhere.put_key(keys::hash(&second), &good).await.unwrap();
+    assert!(host.runs.authenticate(&second).is_ok(), "a new key of another process too");
+    elsewhere.put_key(keys::hash(&second), &taken_back).await.unwrap();
+    clock.advance(1000);
+    assert_eq!(host.runs.authenticate(&second).unwrap_err().code, ApiCode::KeyRevoked, "within a second");
 }

@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use super::{Host, Setup, begin, body, caller, create, events, snapshot, to_the_end};
 
 /// A request as it arrived.
-struct Received {
-    path: String,
-    headers: HashMap<String, String>,
-    body: Vec<u8>,
+pub(super) struct Received {
+    pub(super) path: String,
+    pub(super) headers: HashMap<String, String>,
+    pub(super) body: Vec<u8>,
 }
 
 /// Answers each request with the next of the statuses, and the last of them for ever.
@@ -56,7 +56,7 @@ async fn receiver(statuses: &'static [u16]) -> (SocketAddr, mpsc::UnboundedRecei
     (address, received)
 }
 
-fn parse(bytes: &[u8]) -> Option<Received> {
+pub(super) fn parse(bytes: &[u8]) -> Option<Received> {
     let text = String::from_utf8_lossy(bytes);
     let (head, _) = text.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
@@ -88,7 +88,7 @@ async fn subscribe(host: &Host, request: &Value) -> Value {
     body(&reply)
 }
 
-fn signature(secret: &str, received: &Received) -> String {
+pub(super) fn signature(secret: &str, received: &Received) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(format!("{}.", received.headers["x-openwop-timestamp"]).as_bytes());
     mac.update(&received.body);
@@ -222,16 +222,16 @@ async fn a_subscription_that_ended_is_told_nothing_more() {
     );
     let by = caller("acme");
     assert_eq!(
-        host.runs.delete_webhook(&by, webhook_id, Some("other")).await.unwrap_err().code.status(),
+        host.runs.delete_webhook(&by, webhook_id, Some("other"), None).await.unwrap_err().code.status(),
         403
     );
     assert_eq!(
-        host.runs.delete_webhook(&caller("other"), webhook_id, None).await.unwrap_err().code.status(),
+        host.runs.delete_webhook(&caller("other"), webhook_id, None, None).await.unwrap_err().code.status(),
         404
     );
-    host.runs.delete_webhook(&by, webhook_id, Some("acme")).await.unwrap();
+    host.runs.delete_webhook(&by, webhook_id, Some("acme"), None).await.unwrap();
     assert_eq!(
-        host.runs.delete_webhook(&by, webhook_id, None).await.unwrap_err().code.as_str(),
+        host.runs.delete_webhook(&by, webhook_id, None, None).await.unwrap_err().code.as_str(),
         "subscription_not_found"
     );
     begin(&host.runs, "chain").await;

@@ -1,0 +1,249 @@
+//! Sessions that a run waits for.
+//!
+//! Such a session is started under an id that its run derives, so that starting it again finds it. The link back is a fact of
+//! its first context, in the log from the first event on: [`Link`]. What the run makes of the session's end is read from
+//! the log up to the event that completed it, so it is the same whenever it is asked for.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use guide::project::recap::ancestor_recap;
+use guide::project::{self, RunStatus};
+use guide::record::{Event, EventData, OutputChannel, OutputPayload, SessionId};
+use guide::state::{Node, Run, SessionState};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use storage::files::Ended;
+use tokio::sync::Notify;
+
+use super::api::{Reply, StartRequest};
+use super::refusal::{Refusal, inconsistent};
+use super::reply::Moment;
+use super::{Guided, refusal};
+
+/// The key of the context that holds the link. What an agent sets there later changes nothing.
+pub const LINK: &str = "interlock";
+/// The most bytes of notes that a run is given.
+pub const RECAP_BYTES: usize = 128 << 10;
+/// The most bytes of artifacts that a run is given; of what goes beyond, it gets the digest.
+pub const ARTIFACT_BYTES: usize = 1 << 20;
+/// The most gaps that a run is given. More are counted.
+pub const GAPS: usize = 200;
+
+/// What a session was started for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Link {
+    /// The run.
+    pub run_id: String,
+    /// Its node.
+    pub node_id: String,
+    /// Whether the node has a workspace. Where it is follows from the run and the node, and from nothing that a session says.
+    #[serde(default)]
+    pub is_equipped: bool,
+}
+
+/// Where a session stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// What it was started for; nothing for one that no run waits for.
+    pub link: Option<Link>,
+    /// How it stands.
+    pub status: RunStatus,
+    /// How many events it has. It grows with everything that happens.
+    pub events: u64,
+    /// Whether it was completed, whatever happened since.
+    pub is_complete: bool,
+}
+
+impl Guided {
+    /// Starts the session of that id, or finds it.
+    ///
+    /// # Errors
+    /// As [`Guided::start`].
+    pub fn start_once(
+        &self,
+        session_id: &SessionId,
+        link: &Link,
+        mut request: StartRequest,
+    ) -> Result<(), Refusal> {
+        if self.files.manifest_stat(session_id)?.is_some() {
+            return Ok(());
+        }
+        let link = serde_json::to_value(link).map_err(|_| inconsistent("A link has no JSON form."))?;
+        request.context.insert(LINK.to_owned(), link);
+        match self.start_as(session_id, request) {
+            Ok(_) => Ok(()),
+            // Somebody was quicker, with the same facts: the id is derived from them.
+            Err(refusal) if refusal.envelope().code() == "SESSION_EXISTS" => Ok(()),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Where a session stands, from memory where nothing is new.
+    ///
+    /// # Errors
+    /// A session that is not there or cannot be read.
+    pub fn standing(&self, session_id: &SessionId) -> Result<Standing, Refusal> {
+        let session = self.sessions.current(&self.files, session_id)?;
+        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = first_run(&session.state)?;
+        Ok(Standing {
+            link: session.first_context().and_then(|context| link_of(&context)),
+            status: project::run_status(&session.state, run),
+            events: session.state.next_index().0,
+            is_complete: run.first_completion().is_some(),
+        })
+    }
+
+    /// What an agent gets who comes to the session now: the tokens of its tip, and where it is.
+    ///
+    /// # Errors
+    /// As [`Guided::standing`].
+    pub fn rejoin(&self, session_id: &SessionId) -> Result<Reply, Refusal> {
+        let keyring = self.keyring()?;
+        let session = self.sessions.current(&self.files, session_id)?;
+        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = first_run(&session.state)?;
+        let tip = project::preferred_tip(&session.state, run)
+            .ok_or_else(|| inconsistent("A run has no root."))?
+            .id
+            .clone();
+        self.answer(&session, &tip, &keyring, Moment::Return)
+    }
+
+    /// What a session came to: nothing before it is complete. It follows from the log up to that event, so it is the same
+    /// whatever happens to the session afterwards.
+    ///
+    /// # Errors
+    /// As [`Guided::standing`].
+    pub fn result(&self, session_id: &SessionId) -> Result<Option<Map<String, Value>>, Refusal> {
+        let events = self.files.load(session_id)?.events;
+        let completion = events.iter().position(|event| matches!(event.data, EventData::RunCompleted { .. }));
+        let Some(completion) = completion else { return Ok(None) };
+        let events = &events[..=completion];
+        let state = SessionState::fold(session_id.clone(), events)?;
+        let (Some(Event { data: EventData::RunCompleted { tip_node_id, .. }, .. }), Ok(run)) =
+            (events.last(), first_run(&state))
+        else {
+            return Err(inconsistent("A session was completed without a run."));
+        };
+        let tip = state.node(tip_node_id).ok_or_else(|| inconsistent("A completed node is missing."))?;
+        Ok(Some(self.outputs(&state, run, tip)?))
+    }
+
+    fn outputs(&self, state: &SessionState, run: &Run, tip: &Node) -> Result<Map<String, Value>, Refusal> {
+        let recap = ancestor_recap(state, tip, RECAP_BYTES);
+        let summary = recap.entries.first().map(|entry| entry.text.clone());
+        // The notes stand newest first where the newest count; a reader of the run begins at the beginning.
+        let notes: Vec<Value> = recap.entries.iter().rev().map(|entry| entry.text.as_str().into()).collect();
+        let status =
+            if run.open_critical_gaps > 0 { RunStatus::CompleteWithGaps } else { RunStatus::Complete };
+        let mut gaps: Vec<Value> = project::open_gaps(state, run)
+            .map(|gap| {
+                json!({
+                    "gapId": gap.id.as_str(), "severity": gap.severity, "reason": gap.reason,
+                    "summary": gap.summary,
+                })
+            })
+            .collect();
+        let all_gaps = gaps.len();
+        gaps.truncate(GAPS);
+        let outputs = json!({
+            "sessionId": state.session_id().as_str(),
+            "workflowId": run.workflow_id,
+            "status": status.as_str(),
+            "summary": summary,
+            "recap": {"notes": notes, "omitted": recap.omitted},
+            "artifacts": self.artifacts(state, tip)?,
+            "gaps": gaps,
+            "gapCount": all_gaps,
+        });
+        match outputs {
+            Value::Object(outputs) => Ok(outputs),
+            _ => Err(inconsistent("Outputs are an object.")),
+        }
+    }
+
+    /// The artifacts along the way to a node, oldest first.
+    fn artifacts(&self, state: &SessionState, tip: &Node) -> Result<Vec<Value>, Refusal> {
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::new();
+        for node in state.lineage(tip) {
+            for output in project::current_outputs(state, node, OutputChannel::Artifact).rev() {
+                if let OutputPayload::ArtifactRef(artifact) = &output.payload
+                    && seen.insert(artifact.sha256)
+                {
+                    found.push(artifact);
+                }
+            }
+        }
+        let mut room = ARTIFACT_BYTES as u64;
+        let mut given = Vec::with_capacity(found.len());
+        for artifact in found.into_iter().rev() {
+            let mut told = json!({"sha256": artifact.sha256.to_string(), "bytes": artifact.byte_length});
+            if let Some(left) = room.checked_sub(artifact.byte_length) {
+                room = left;
+                told["content"] = match &artifact.content {
+                    Some(content) => content.clone(),
+                    None => serde_json::from_slice(&self.files.artifact(artifact.sha256)?)
+                        .map_err(|_| inconsistent("An artifact is no JSON."))?,
+                };
+            }
+            given.push(told);
+        }
+        Ok(given)
+    }
+
+    /// Marks a session as one that nobody waits for: the next step is refused. One that is complete, or is not there, has no
+    /// next step; one that another run started is that run's. Says whether it is this run's.
+    ///
+    /// # Errors
+    /// When somebody is at work on the session, and trouble with the store.
+    pub fn end(&self, session_id: &SessionId, ended: &Ended) -> Result<bool, Refusal> {
+        if self.files.manifest_stat(session_id)?.is_none() {
+            return Ok(false);
+        }
+        // Looked at before the lock is taken: a session of another run is not even held up.
+        let standing = self.standing(session_id)?;
+        if standing.link.is_none_or(|link| link.run_id != ended.run_id) {
+            return Ok(false);
+        }
+        if standing.is_complete || self.files.ended(session_id)?.is_some() {
+            return Ok(true);
+        }
+        let writer = self.files.lock(session_id, None)?;
+        let completes = |event: &Event| matches!(event.data, EventData::RunCompleted { .. });
+        if !writer.news().events.iter().any(completes) {
+            writer.end(ended)?;
+        }
+        Ok(true)
+    }
+
+    /// Refuses what would be added to a session that nobody waits for.
+    pub(super) fn check_open(&self, session_id: &SessionId) -> Result<(), Refusal> {
+        match self.files.ended(session_id)? {
+            Some(ended) => Err(refusal::session_ended(session_id, &ended)),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets somebody know whenever this process advances a session. The first who asks is told.
+    pub fn listen(&self, listener: &Arc<Notify>) {
+        let _ = self.listener.set(Arc::clone(listener));
+    }
+
+    pub(super) fn tell_listener(&self) {
+        if let Some(listener) = self.listener.get() {
+            listener.notify_one();
+        }
+    }
+}
+
+fn first_run(state: &SessionState) -> Result<&Run, Refusal> {
+    state.runs().first().ok_or_else(|| inconsistent("A session has no run."))
+}
+
+fn link_of(context: &Map<String, Value>) -> Option<Link> {
+    serde_json::from_value(context.get(LINK)?.clone()).ok()
+}

@@ -1,0 +1,323 @@
+//! A session turn by turn: what programs get, and what the words are made of.
+
+use std::ops::Range;
+
+use canon::json::{self, Limits};
+use guide::project::summary::title;
+use guide::project::{RunStatus, current_output, current_outputs, is_complete, preferred_tip, run_status};
+use guide::record::budgets::ARTIFACT_BYTES;
+use guide::record::{
+    ArtifactRef, Block, Blocker, DivergenceReason, EngineState, GapReason, GapSeverity, NodeId, NodeKind,
+    OutputChannel, OutputPayload, Preferences, RunId, SessionId, WorkflowHash,
+};
+use guide::state::{Node, Run, SessionState};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use storage::files::SessionFiles;
+
+use super::Salvaged;
+use super::steps::Steps;
+
+/// A session, replayed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Replay {
+    /// The session.
+    pub session_id: SessionId,
+    /// The session that it was delegated from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_session_id: Option<SessionId>,
+    /// The closed name of its health.
+    pub health: &'static str,
+    /// What is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+    /// Whether it is never collected.
+    pub kept: bool,
+    /// Why it is only a part, if it was made of what was left of another session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub salvaged: Option<guide::bundle::Salvaged>,
+    /// How many events could be read.
+    pub events: u64,
+    /// When it began, by the clock.
+    pub created_ms: Option<u64>,
+    /// When its last event was recorded, by the clock.
+    pub last_modified_ms: Option<u64>,
+    /// Its runs.
+    pub runs: Vec<RunReplay>,
+}
+
+/// A run, replayed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunReplay {
+    /// The run.
+    pub run_id: RunId,
+    /// The workflow.
+    pub workflow_id: String,
+    /// What the workflow is called, if its pinned copy can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow_name: Option<String>,
+    /// What the run is pinned to.
+    pub workflow_hash: WorkflowHash,
+    /// What it is about.
+    pub title: Option<String>,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// How many gaps are open.
+    pub open_gaps: u32,
+    /// How many of them are critical.
+    pub open_critical_gaps: u32,
+    /// Where it would go on.
+    pub tip_node_id: Option<NodeId>,
+    /// The preferences in force there.
+    pub preferences: Option<Preferences>,
+    /// The context, as it was last set.
+    pub context: Map<String, Value>,
+    /// How many earlier turns are left out.
+    pub omitted_turns: usize,
+    /// What happened, in order.
+    pub turns: Vec<Turn>,
+}
+
+/// What happened at a node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    /// The node.
+    pub node_id: NodeId,
+    /// What sort of node.
+    pub kind: NodeKind,
+    /// The node before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_node_id: Option<NodeId>,
+    /// When, by the clock.
+    pub created_ms: u64,
+    /// Which step of its path is pending, from 1.
+    pub step_ordinal: u32,
+    /// The step that is pending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_id: Option<String>,
+    /// What it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_title: Option<String>,
+    /// The loops around it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loops: Vec<String>,
+    /// Whether it began another branch.
+    pub is_fork: bool,
+    /// Whether the run would go on here.
+    pub is_tip: bool,
+    /// Whether nothing is left to do.
+    pub is_complete: bool,
+    /// Whether its state could be read.
+    pub is_readable: bool,
+    /// The step that notes, artifacts and gaps of this turn were handed in for: the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_step_title: Option<String>,
+    /// The notes that were handed in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    /// The artifacts that were handed in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    /// Why the attempt was blocked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blockers: Vec<Blocker>,
+    /// What is missing, or was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<GapLine>,
+    /// What was assessed, each in a line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assessments: Vec<String>,
+    /// Where the caller left the path.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub divergences: Vec<DivergenceLine>,
+}
+
+/// An artifact that was handed in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact {
+    /// Its `kind`; none if it has none, or cannot be read.
+    pub kind: Option<String>,
+    /// The digest of its canonical JSON.
+    pub sha256: String,
+    /// How long that is.
+    pub bytes: u64,
+}
+
+/// A gap that was disclosed, or closed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GapLine {
+    /// How bad it is.
+    pub severity: GapSeverity,
+    /// Why there is one.
+    pub reason: GapReason,
+    /// In words.
+    pub summary: String,
+    /// Whether it is still missing.
+    pub is_open: bool,
+}
+
+/// Where the caller left the path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DivergenceLine {
+    /// Why.
+    pub reason: DivergenceReason,
+    /// Why, in words.
+    pub summary: String,
+}
+
+/// Replays a session, with at most `limit` turns of each run: the last ones.
+pub fn replay(files: &SessionFiles, salvaged: &Salvaged, kept: bool, limit: usize) -> Replay {
+    let state = &salvaged.state;
+    let mut steps = Steps::new(files);
+    let runs = state.runs().iter().map(|run| {
+        let nodes = state.nodes_of(run).len();
+        run_replay(files, state, run, &mut steps, nodes.saturating_sub(limit)..nodes)
+    });
+    Replay {
+        session_id: state.session_id().clone(),
+        parent_session_id: state.parent_session_id().cloned(),
+        health: salvaged.health_name(),
+        damage: (!salvaged.is_healthy()).then(|| salvaged.health()),
+        kept,
+        salvaged: None,
+        events: state.next_index().0,
+        created_ms: state.first_timestamp_ms(),
+        last_modified_ms: state.last_timestamp_ms(),
+        runs: runs.collect(),
+    }
+}
+
+/// Replays a run, with the turns whose places in the order of making are in `window`.
+pub fn run_replay(
+    files: &SessionFiles,
+    state: &SessionState,
+    run: &Run,
+    steps: &mut Steps<'_>,
+    window: Range<usize>,
+) -> RunReplay {
+    let tip = preferred_tip(state, run);
+    let nodes = state.nodes_of(run).skip(window.start).take(window.len());
+    let turns = nodes.map(|node| turn(files, state, run, node, steps)).collect();
+    RunReplay {
+        run_id: run.id.clone(),
+        workflow_id: run.workflow_id.clone(),
+        workflow_name: steps.workflow(run).map(|workflow| workflow.name.clone()),
+        workflow_hash: run.workflow_hash,
+        title: title(state, run),
+        status: run_status(state, run),
+        open_gaps: run.open_gaps,
+        open_critical_gaps: run.open_critical_gaps,
+        tip_node_id: tip.map(|tip| tip.id.clone()),
+        preferences: tip.map(|tip| tip.preferences),
+        context: state.context(&run.id).clone(),
+        omitted_turns: window.start.min(state.nodes_of(run).len()),
+        turns,
+    }
+}
+
+/// What happened at a node.
+pub fn turn(
+    files: &SessionFiles,
+    state: &SessionState,
+    run: &Run,
+    node: &Node,
+    steps: &mut Steps<'_>,
+) -> Turn {
+    let engine = steps.state(node);
+    let context = state.context(&run.id);
+    let pending = engine.as_ref().and_then(|engine| steps.pending(run, engine, context));
+    let parent = node.parent.as_ref().and_then(|parent| state.node(parent));
+    let answered = parent
+        .and_then(|parent| steps.state(parent))
+        .and_then(|engine| steps.pending(run, &engine, context))
+        .map(|step| step.title);
+    let blockers = match engine.as_ref() {
+        // A checkpoint of a blocked attempt repeats its state; the reasons are told once.
+        Some(EngineState::Blocked(blocked)) if node.kind == NodeKind::BlockedAttempt => {
+            match &blocked.blocked {
+                Block::RetryableBlock { blockers, .. } | Block::TerminalBlock { blockers, .. } => {
+                    blockers.blockers().to_vec()
+                }
+            }
+        }
+        _ => Vec::new(),
+    };
+    let artifacts =
+        current_outputs(state, node, OutputChannel::Artifact).filter_map(|output| match &output.payload {
+            OutputPayload::ArtifactRef(artifact) => Some(Artifact {
+                kind: artifact_kind(files, artifact),
+                sha256: artifact.sha256.to_string(),
+                bytes: artifact.byte_length,
+            }),
+            OutputPayload::Notes { .. } => None,
+        });
+    let assessments = node.assessments.iter().map(|assessment| {
+        let levels: Vec<String> = assessment
+            .dimensions
+            .iter()
+            .map(|dimension| format!("{} {}", dimension.dimension_id, dimension.level))
+            .collect();
+        format!("{}: {}", assessment.assessment_id, levels.join(", "))
+    });
+    let (step_id, step_title, loops) = match pending {
+        Some(step) => (Some(step.id), Some(step.title), step.loops),
+        None => (None, None, Vec::new()),
+    };
+    Turn {
+        node_id: node.id.clone(),
+        kind: node.kind,
+        parent_node_id: node.parent.clone(),
+        created_ms: node.created_ms,
+        step_ordinal: node.step_ordinal,
+        step_id,
+        step_title,
+        loops,
+        is_fork: node.is_fork(),
+        is_tip: preferred_tip(state, run).is_some_and(|tip| tip.id == node.id),
+        is_complete: is_complete(state, node),
+        is_readable: engine.is_some(),
+        answered_step_title: answered,
+        notes: current_output(state, node, OutputChannel::Recap)
+            .and_then(|output| output.notes().map(str::to_owned)),
+        artifacts: artifacts.collect(),
+        blockers,
+        gaps: state
+            .gaps_of(node)
+            .map(|gap| GapLine {
+                severity: gap.severity,
+                reason: gap.reason,
+                summary: gap.summary.clone(),
+                is_open: gap.is_open(),
+            })
+            .collect(),
+        assessments: assessments.collect(),
+        divergences: node
+            .divergences
+            .iter()
+            .map(|divergence| DivergenceLine {
+                reason: divergence.reason,
+                summary: divergence.summary.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// The `kind` of an artifact, from its event or from the store.
+fn artifact_kind(files: &SessionFiles, artifact: &ArtifactRef) -> Option<String> {
+    let stored;
+    let content = match &artifact.content {
+        Some(content) => content,
+        None => {
+            let bytes = files.artifact(artifact.sha256).ok()?;
+            stored = json::read(&bytes, &Limits::DEFAULT.max_bytes(ARTIFACT_BYTES)).ok()?;
+            &stored
+        }
+    };
+    content.get("kind").and_then(Value::as_str).map(str::to_owned)
+}

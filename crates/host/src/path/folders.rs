@@ -1,0 +1,52 @@
+//! Where the workspace of a node is: `<runId>/<nodeId>`, whatever the ids are made of.
+
+use canon::digest::Digest;
+
+/// The longest name that is spelt out. File systems take 255 bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// The folder of a node's workspace, relative to the folder of workspaces.
+pub(super) fn of(run_id: &str, node_id: &str) -> String {
+    format!("{}/{}", name(run_id), name(node_id))
+}
+
+/// An id as the name of one folder: plain characters as they are, every other byte as `%` and two digits, and what would be too
+/// long as a digest. No two ids have one name.
+pub(super) fn name(id: &str) -> String {
+    let mut name = String::with_capacity(id.len());
+    for (place, byte) in id.bytes().enumerate() {
+        let plain =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || (byte == b'.' && place > 0);
+        if plain {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return format!("%{}", Digest::of_bytes(id.as_bytes()).to_hex());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_id_is_one_name_and_none_leads_elsewhere() {
+        let cases = [
+            ("run_1", "review", "run_1/review"),
+            ("run_1", "../../etc", "run_1/%2E.%2F..%2Fetc"),
+            ("run_1", "a b/ü", "run_1/a%20b%2F%C3%BC"),
+            ("run_1", ".hidden", "run_1/%2Ehidden"),
+            ("run_1", "..", "run_1/%2E."),
+        ];
+        for (run_id, node_id, folder) in cases {
+            assert_eq!(of(run_id, node_id), folder);
+        }
+        let long = of("r", &"ü".repeat(128));
+        assert!(long.len() < 80 && long != of("r", &"ö".repeat(128)));
+        assert_ne!(name("%2E"), name("."));
+    }
+}

@@ -1,0 +1,64 @@
+//! What can go wrong on the way: the node fails, or it is tried again.
+
+use canon::error::Retry;
+use flow::engine::GuideFailure;
+use flow::failure::FailureCode;
+use flow::state::RunError;
+use serde_json::{Map, Value, json};
+
+use crate::guided::Refusal;
+
+/// Why a step was not done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Trouble {
+    /// The node fails.
+    Failed(GuideFailure),
+    /// Somebody else is at work, or the disk could not take it: it is done again, because nobody else will.
+    Later,
+}
+
+pub(super) fn failed(code: FailureCode, message: impl Into<String>, details: Value) -> Trouble {
+    Trouble::Failed(GuideFailure::lasting(RunError::of(code, message).with(details)))
+}
+
+/// A workspace that could not be had.
+pub(super) fn of_workspace(error: &workspace::Error) -> Trouble {
+    let mut details = Map::from_iter(error.details().clone());
+    details.insert("code".to_owned(), error.code().as_str().into());
+    if !error.causes().is_empty() {
+        let causes = error.causes().iter().take(10).map(|cause| Value::from(cause.to_string()));
+        details.insert("causes".to_owned(), causes.collect());
+    }
+    let message = canon::budget::truncate(error.message(), 1024).into_owned();
+    let error_told = RunError::of(FailureCode::WorkspaceFailed, message).with(Value::Object(details));
+    Trouble::Failed(GuideFailure { error: error_told, is_retryable: error.code().is_retryable() })
+}
+
+/// A session that could not be started.
+pub(super) fn of_start(refusal: &Refusal) -> Trouble {
+    told(FailureCode::GuidedStartFailed, refusal, json!({}))
+}
+
+/// A session that could not be read.
+pub(super) fn of_session(session: &str, refusal: &Refusal) -> Trouble {
+    told(FailureCode::GuidedSessionLost, refusal, json!({"sessionId": session}))
+}
+
+fn told(code: FailureCode, refusal: &Refusal, mut details: Value) -> Trouble {
+    let envelope = refusal.envelope();
+    let passes = matches!(
+        envelope.code(),
+        "STORE_BUSY"
+            | "STORE_IO"
+            | "STORE_FULL"
+            | "STORE_READ_ONLY"
+            | "SESSION_LOCKED"
+            | "TOKEN_SESSION_LOCKED"
+    );
+    if passes {
+        return Trouble::Later;
+    }
+    details["code"] = envelope.code().into();
+    let error = RunError::of(code, envelope.message()).with(details);
+    Trouble::Failed(GuideFailure { error, is_retryable: envelope.retry_hint() != Retry::NotRetryable })
+}

@@ -1,0 +1,328 @@
+//! Guided nodes: what runs ask of the [path](crate::path), and what they are told.
+
+use std::time::{Duration, Instant};
+
+use flow::engine::guide::session_of;
+use flow::engine::{Guide, GuideFailure, GuideResult, Input};
+use flow::event::Millis;
+use flow::run::Genesis;
+use flow::state::{NodeStatus, RunState};
+use flow::store::Change;
+use serde_json::Value;
+use storage::files::Ended;
+
+use super::interrupts::TOKEN_PERIOD_MS;
+use super::{Caller, Refusal, Runs, Scope};
+use crate::path::{GuidedNodes, InputArtifact, Job, Trouble, Waiter, not_provided};
+
+/// How long to wait before something is done again that could not be done now.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How long after its commit the end of a wait is carried out by the clock, should the process die before it was.
+const END_AGAIN_MS: u64 = 5000;
+/// How many forks of forks are followed to find an artifact.
+const MAX_FORKS: usize = 16;
+
+/// What the key of a timer begins with that is no timer of a run: the session that is to be marked.
+const END: &str = "session:";
+
+/// The key of the timer by which the end of a wait survives the process.
+pub(super) fn end_key(node_id: &str, session_id: &str) -> String {
+    format!("{END}{session_id}:{node_id}")
+}
+
+/// Session and node of such a key.
+pub(super) fn parse_end_key(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix(END)?.split_once(':')
+}
+
+/// The change by which the end of a wait is made durable together with what ended it.
+pub(super) fn end_later(run_id: &str, node_id: &str, session_id: &str, now: Millis) -> Change {
+    Change::SetTimer {
+        run_id: run_id.to_owned(),
+        key: end_key(node_id, session_id),
+        at: now.plus(END_AGAIN_MS),
+    }
+}
+
+impl Runs {
+    /// Makes this host one that guides agents. To be called once, before [`Runs::recover`].
+    pub fn guide_agents(&self, path: GuidedNodes) {
+        let _ = self.inner.path.set(path);
+    }
+
+    fn path(&self) -> Option<&GuidedNodes> {
+        self.inner.path.get()
+    }
+
+    /// Equips an agent, starts its session, and watches it, in a task of its own: a repository may take minutes to arrive.
+    pub(super) fn guide(&self, run_id: &str, tenant: &str, guide: Guide) {
+        let (runs, run_id, tenant) = (self.clone(), run_id.to_owned(), tenant.to_owned());
+        tokio::spawn(async move { runs.carry_guide(run_id, tenant, guide).await });
+    }
+
+    async fn carry_guide(&self, run_id: String, tenant: String, guide: Guide) {
+        let Some(path) = self.path().cloned() else {
+            self.tell_end(&run_id, &guide.node_id, &guide.session_id, Err(not_provided())).await;
+            return;
+        };
+        let (node_id, session_id) = (guide.node_id.clone(), guide.session_id.clone());
+        if !guide.is_started {
+            let begun = self
+                .patiently({
+                    let (runs, path, run_id, tenant) =
+                        (self.clone(), path.clone(), run_id.clone(), tenant.clone());
+                    move || path.begin(&runs.job(&run_id, &tenant, guide.clone())?)
+                })
+                .await;
+            match begun {
+                Some(Ok(())) => {}
+                Some(Err(failure)) => {
+                    self.tell_end(&run_id, &node_id, &session_id, Err(failure)).await;
+                    return;
+                }
+                // The host is being stopped; the next one begins again.
+                None => return,
+            }
+            let input = Input::GuideStarted { node_id: node_id.clone(), session_id: session_id.clone() };
+            self.give(&run_id, input).await;
+        }
+        path.watch(&tenant, &session_id, Waiter { run_id: run_id.clone(), node_id: node_id.clone() });
+        // Asked after the watch began, so that whoever ends the wait meanwhile is not missed.
+        if !self.wants(&run_id, &node_id, &session_id) {
+            self.end_guide(&run_id, &tenant, &node_id, &session_id).await;
+        }
+    }
+
+    /// Whether a run waits for a session, or will when it goes on.
+    fn wants(&self, run_id: &str, node_id: &str, session_id: &str) -> bool {
+        // What cannot be read now is asked again by the next recovery.
+        let Ok(loaded) = self.load(run_id) else { return true };
+        let state = &loaded.state;
+        let Some(node) = state.place(node_id) else { return false };
+        let awaited = state.interrupts.get(node_id).and_then(|open| session_of(&open.data));
+        match awaited {
+            Some(awaited) => awaited == session_id,
+            None => {
+                !state.status.is_terminal()
+                    && matches!(state.nodes[node].status, NodeStatus::Running | NodeStatus::Suspended)
+            }
+        }
+    }
+
+    /// What the path has to know of a node.
+    fn job(&self, run_id: &str, tenant: &str, guide: Guide) -> Result<Job, Trouble> {
+        let genesis = self.genesis_of(run_id).map_err(|_| Trouble::Later)?;
+        let mut artifacts = Vec::new();
+        for upstream in &guide.artifacts {
+            if let Some(document) = self.artifact_of(&genesis, &upstream.artifact_id)? {
+                let (artifact_id, node_id) = (upstream.artifact_id.clone(), upstream.node_id.clone());
+                artifacts.push(InputArtifact { artifact_id, node_id, document });
+            }
+        }
+        Ok(Job {
+            tenant: tenant.to_owned(),
+            run_id: run_id.to_owned(),
+            workflow_id: genesis.workflow_id,
+            guide,
+            artifacts,
+        })
+    }
+
+    /// An artifact of a run, or of the run that it was forked from: a fork has the events of its source, not its artifacts.
+    fn artifact_of(&self, genesis: &Genesis, artifact_id: &str) -> Result<Option<Value>, Trouble> {
+        let mut genesis = genesis.clone();
+        for _ in 0..MAX_FORKS {
+            let found = self.store().artifact(&genesis.run_id, artifact_id).map_err(|_| Trouble::Later)?;
+            if let Some(document) = found {
+                return Ok(serde_json::from_slice(&document).ok());
+            }
+            match genesis.fork {
+                Some(fork) => {
+                    genesis = self.genesis_of(&fork.source_run_id).map_err(|_| Trouble::Later)?;
+                }
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Does something on a thread that may wait, until it is done or fails for good. Nothing where the host is stopped first.
+    async fn patiently<T, F>(&self, act: F) -> Option<Result<T, GuideFailure>>
+    where
+        T: Send + 'static,
+        F: Fn() -> Result<T, Trouble> + Clone + Send + 'static,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let done = tokio::task::spawn_blocking(act.clone()).await;
+            match done {
+                Ok(Ok(done)) => return Some(Ok(done)),
+                Ok(Err(Trouble::Failed(failure))) => return Some(Err(failure)),
+                Ok(Err(Trouble::Later)) => {}
+                // The thread panicked, or the runtime is going away.
+                Err(_) => return None,
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.stopped() => return None,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn tell_end(
+        &self,
+        run_id: &str,
+        node_id: &str,
+        session_id: &str,
+        outcome: Result<GuideResult, GuideFailure>,
+    ) {
+        let (node_id, session_id) = (node_id.to_owned(), session_id.to_owned());
+        self.give(run_id, Input::GuideEnded { node_id, session_id, outcome }).await;
+    }
+
+    /// Watches the sessions that runs wait for, whoever advances them, for ever. Ends when the host is drained.
+    pub async fn keep_sessions(&self) {
+        let Some(path) = self.path().cloned() else { return };
+        let mut took = Duration::ZERO;
+        while !self.is_stopping() {
+            tokio::select! {
+                () = path.news(took) => {}
+                () = self.stopped() => return,
+            }
+            let began = Instant::now();
+            let looked = {
+                let path = path.clone();
+                tokio::task::spawn_blocking(move || path.changed()).await
+            };
+            took = began.elapsed();
+            for (session_id, tenant) in looked.unwrap_or_default() {
+                self.look_into(&path, &tenant, &session_id).await;
+            }
+        }
+    }
+
+    /// Tells every node that waits for a session what became of it, where something has.
+    async fn look_into(&self, path: &GuidedNodes, tenant: &str, session_id: &str) {
+        let looked = {
+            let (path, tenant, session_id) = (path.clone(), tenant.to_owned(), session_id.to_owned());
+            tokio::task::spawn_blocking(move || path.result(&tenant, &session_id)).await
+        };
+        let outcome = match looked {
+            Ok(Ok(None)) => return,
+            Ok(Ok(Some(result))) => Ok(result),
+            Ok(Err(Trouble::Failed(failure))) => Err(failure),
+            Ok(Err(Trouble::Later)) | Err(_) => {
+                path.look_again(session_id);
+                return;
+            }
+        };
+        for waiter in path.waiters(session_id) {
+            self.tell_end(&waiter.run_id, &waiter.node_id, session_id, outcome.clone()).await;
+            // A run that is paused asks again when it goes on.
+            path.forget(session_id, &waiter.run_id, &waiter.node_id);
+        }
+        let (path, tenant, session_id) = (path.clone(), tenant.to_owned(), session_id.to_owned());
+        let _ = tokio::task::spawn_blocking(move || path.release(&tenant, &session_id)).await;
+    }
+
+    /// Marks a session that nobody waits for any more. Says whether that is done; what is not is done by the clock.
+    pub(super) async fn end_guide(
+        &self,
+        run_id: &str,
+        tenant: &str,
+        node_id: &str,
+        session_id: &str,
+    ) -> bool {
+        if let Some(path) = self.path().cloned() {
+            let status = match self.store().run(None, run_id) {
+                Ok(Some(row)) => row.status.as_str().to_owned(),
+                Ok(None) => "unknown".to_owned(),
+                Err(_) => return false,
+            };
+            let ended = Ended { run_id: run_id.to_owned(), node_id: node_id.to_owned(), run_status: status };
+            let (tenant, session_id) = (tenant.to_owned(), session_id.to_owned());
+            let marked = tokio::task::spawn_blocking(move || path.end(&tenant, &session_id, &ended)).await;
+            match marked {
+                // One that cannot be read has no next step either.
+                Ok(Ok(()) | Err(Trouble::Failed(_))) => {}
+                Ok(Err(Trouble::Later)) | Err(_) => return false,
+            }
+        }
+        let clear = Change::ClearTimer { run_id: run_id.to_owned(), key: end_key(node_id, session_id) };
+        self.commit(vec![clear]).await.is_ok()
+    }
+
+    /// The end of a wait that the process which recorded it did not live to carry out.
+    pub(super) async fn end_guide_late(&self, run_id: &str, node_id: &str, session_id: &str) -> bool {
+        match self.genesis_of(run_id) {
+            Ok(genesis) => self.end_guide(run_id, &genesis.tenant, node_id, session_id).await,
+            Err(_) => false,
+        }
+    }
+
+    /// Adds to an interrupt how an agent connects, for a reader who may answer what runs ask. Nothing of it is kept.
+    pub(super) fn show_connection(
+        &self,
+        caller: &Caller,
+        state: &RunState,
+        node_id: &str,
+        interrupt: &mut Value,
+    ) {
+        if !caller.may(Scope::ApprovalsRespond) {
+            return;
+        }
+        let Some(path) = self.path() else { return };
+        let Some(session_id) = self.guided_session(state, node_id) else { return };
+        let now = self.now().0;
+        let period = Millis(now - now % TOKEN_PERIOD_MS);
+        let tenant = &state.genesis.tenant;
+        // A session that cannot be read now is shown without: reading the run says so soon enough.
+        if let Ok(connection) = path.connection(self.public_url(), tenant, &session_id, period) {
+            interrupt["session"] = connection.session;
+            if let Some(connect) = connection.connect {
+                interrupt["connect"] = connect;
+            }
+        }
+    }
+
+    /// How an agent connects to the session that a node waits for: the interrupt as the snapshot shows it, for each of several
+    /// nodes.
+    ///
+    /// # Errors
+    /// When the caller may not, or nothing is pending there.
+    pub fn connection(&self, caller: &Caller, run_id: &str, node_id: &str) -> Result<Value, Refusal> {
+        if !caller.may(Scope::ApprovalsRespond) {
+            return Err(Refusal::scope(Scope::ApprovalsRespond));
+        }
+        self.visible(caller, run_id)?;
+        let loaded = self.load(run_id)?;
+        let Some(open) = loaded.state.interrupts.get(node_id) else {
+            return Err(Refusal::new(super::ApiCode::InterruptNotFound, "nothing is pending at that node"));
+        };
+        let mut interrupt = serde_json::json!({
+            "kind": open.kind, "nodeId": open.node_id, "interruptId": open.id, "data": open.data,
+        });
+        self.show_connection(caller, &loaded.state, node_id, &mut interrupt);
+        Ok(interrupt)
+    }
+
+    /// What a name for the bytes that a reader got has to hold beside the run's own sequence: how far the session is.
+    pub(super) fn connection_tag(&self, caller: &Caller, state: &RunState, node_id: &str) -> Option<String> {
+        if !caller.may(Scope::ApprovalsRespond) {
+            return None;
+        }
+        let session_id = self.guided_session(state, node_id)?;
+        let events = self.path()?.progress(&state.genesis.tenant, &session_id)?;
+        Some(format!("s{events}"))
+    }
+
+    /// The session that a guided node waits for.
+    fn guided_session(&self, state: &RunState, node_id: &str) -> Option<String> {
+        let open = state.interrupts.get(node_id)?;
+        let is_guided =
+            open.data.get("eventType").and_then(Value::as_str) == Some(flow::engine::guide::EVENT_TYPE);
+        is_guided.then(|| session_of(&open.data).map(str::to_owned)).flatten()
+    }
+}

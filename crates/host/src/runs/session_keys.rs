@@ -1,0 +1,136 @@
+//! Keys for one guided session, which carry their own proof.
+//!
+//! A run that guides an agent tells an authorised reader how the agent connects, and that needs a key which opens this one
+//! session and nothing else. It is made when somebody reads, and kept nowhere: what it grants is in it, signed. It ends with its time,
+//! or with two rotations of the host's keys.
+
+use std::fmt;
+
+use flow::event::Millis;
+use flow::signed::{self, Domain};
+use serde::{Deserialize, Serialize};
+
+use super::Runs;
+
+/// The beginning of every such key.
+pub const PREFIX: &str = "ilk_session_";
+
+/// The latest end of a key: the largest integer that survives canonical JSON.
+const LATEST: u64 = (1 << 53) - 1;
+
+/// What a key grants: one session of one tenant, for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionGrant {
+    /// Whose session it is.
+    pub tenant: String,
+    /// The session.
+    pub session_id: String,
+    /// Until when, in milliseconds.
+    pub expires_at: u64,
+}
+
+/// Makes such keys, and reads them.
+#[derive(Clone)]
+pub struct SessionKeys {
+    secrets: Vec<[u8; 32]>,
+}
+
+impl fmt::Debug for SessionKeys {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SessionKeys").field("secrets", &self.secrets.len()).finish()
+    }
+}
+
+impl SessionKeys {
+    /// With these secrets: the current one, which signs, and then those that were rotated out and are still good.
+    pub const fn new(secrets: Vec<[u8; 32]>) -> Self {
+        Self { secrets }
+    }
+
+    /// A key for a session, good before `expires_at`.
+    ///
+    /// Without a secret there is none, and what is given back opens nothing.
+    pub fn mint(&self, tenant: &str, session_id: &str, expires_at: Millis) -> String {
+        let grant = SessionGrant {
+            tenant: tenant.to_owned(),
+            session_id: session_id.to_owned(),
+            expires_at: expires_at.0.min(LATEST),
+        };
+        let sealed = self.secrets.first().map(|secret| signed::seal(Domain::SESSION_KEY, &grant, secret));
+        format!("{PREFIX}{}", sealed.unwrap_or_default())
+    }
+
+    /// What a key grants; nothing for one that was not made here, was changed, or whose time is over.
+    pub fn verify(&self, key: &str, now: Millis) -> Option<SessionGrant> {
+        let grant: SessionGrant =
+            signed::open(Domain::SESSION_KEY, key.strip_prefix(PREFIX)?, &self.secrets)?;
+        (now.0 < grant.expires_at).then_some(grant)
+    }
+}
+
+impl Runs {
+    /// Makes and reads keys for one guided session. The secrets are those of the tokens; what is signed says which kind it is.
+    pub fn session_keys(&self) -> SessionKeys {
+        SessionKeys::new(self.inner.options.token_secrets.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: [u8; 32] = [1; 32];
+    const NEW: [u8; 32] = [2; 32];
+
+    fn key() -> String {
+        SessionKeys::new(vec![OLD]).mint("acme", "sess_1", Millis(1000))
+    }
+
+    #[test]
+    fn a_key_grants_its_session_until_its_time_is_over() {
+        let grant = SessionGrant { tenant: "acme".into(), session_id: "sess_1".into(), expires_at: 1000 };
+        for (name, secrets, now, expected) in [
+            ("its own secret", vec![OLD], 999, Some(&grant)),
+            ("after a rotation", vec![NEW, OLD], 999, Some(&grant)),
+            ("after two rotations", vec![NEW], 999, None),
+            ("a host without secrets", vec![], 999, None),
+            ("its time is over", vec![OLD], 1000, None),
+        ] {
+            let read = SessionKeys::new(secrets).verify(&key(), Millis(now));
+            assert_eq!(read.as_ref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_changed_character_survives() {
+        let keys = SessionKeys::new(vec![OLD]);
+        for place in 0..key().len() {
+            let mut changed = key().into_bytes();
+            changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert_eq!(keys.verify(&changed, Millis(0)), None, "{place}");
+        }
+        for text in ["", PREFIX, "ilk_live_x", "ilk_session_.", &"a".repeat(9000)] {
+            assert_eq!(keys.verify(text, Millis(0)), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_without_secrets_makes_keys_that_open_nothing() {
+        let keys = SessionKeys::new(Vec::new());
+        assert_eq!(keys.verify(&keys.mint("acme", "sess_1", Millis(1000)), Millis(0)), None);
+    }
+
+    #[test]
+    fn a_key_without_an_end_has_the_latest_one() {
+        let keys = SessionKeys::new(vec![OLD]);
+        let key = keys.mint("acme", "sess_1", Millis(u64::MAX));
+        assert_eq!(keys.verify(&key, Millis(0)).unwrap().expires_at, LATEST);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        assert_eq!(format!("{:?}", SessionKeys::new(vec![OLD])), "SessionKeys { secrets: 1 }");
+    }
+}

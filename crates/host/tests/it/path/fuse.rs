@@ -1,0 +1,90 @@
+//! A store that dies: at a chosen point nothing more happens, as when the process is killed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use flow::store::{Commit, Done, RunStore};
+use storage::sqlite::SqliteRuns;
+use tokio::sync::Notify;
+
+/// Counts the points that a process passes, and blows at one of them.
+#[derive(Debug)]
+pub(super) struct Fuse {
+    at: usize,
+    passed: AtomicUsize,
+    armed: AtomicBool,
+    blown: AtomicBool,
+    news: Notify,
+}
+
+impl Fuse {
+    pub(super) fn at(at: usize) -> Arc<Self> {
+        Arc::new(Self {
+            at,
+            passed: AtomicUsize::new(0),
+            armed: AtomicBool::new(false),
+            blown: AtomicBool::new(false),
+            news: Notify::new(),
+        })
+    }
+
+    pub(super) fn arm(&self) {
+        self.armed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the process still lives at this point.
+    pub(super) fn pass(&self) -> bool {
+        if !self.armed.load(Ordering::SeqCst) {
+            return true;
+        }
+        if self.passed.fetch_add(1, Ordering::SeqCst) == self.at {
+            self.blown.store(true, Ordering::SeqCst);
+            self.news.notify_waiters();
+        }
+        !self.is_blown()
+    }
+
+    pub(super) fn is_blown(&self) -> bool {
+        self.blown.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it blows.
+    pub(super) async fn blown(&self) {
+        let news = self.news.notified();
+        tokio::pin!(news);
+        news.as_mut().enable();
+        if !self.is_blown() {
+            news.await;
+        }
+    }
+}
+
+/// Commits pass the fuse twice: before they happen, and before anybody hears that they did.
+#[derive(Debug)]
+pub(super) struct DyingStore {
+    pub(super) inner: Arc<SqliteRuns>,
+    pub(super) fuse: Arc<Fuse>,
+}
+
+impl RunStore for DyingStore {
+    fn commit(&self, commit: Commit, done: Done) {
+        if !self.fuse.pass() {
+            // Whoever waits for this waits for a process that is gone.
+            std::mem::forget(done);
+            return;
+        }
+        let fuse = Arc::clone(&self.fuse);
+        self.inner.commit(
+            commit,
+            Box::new(move |result| {
+                if fuse.pass() {
+                    done(result);
+                } else {
+                    std::mem::forget(done);
+                }
+            }),
+        );
+    }
+
+    crate::store::reads_of!(inner);
+}

@@ -1,0 +1,79 @@
+//! A client that survives its host: it asks again for what it was not told, under the same key.
+
+use std::collections::BTreeMap;
+
+use host::runs::create::Creation;
+use host::runs::{Keyed, Refusal, Reply, Runs};
+use serde_json::{Value, json};
+
+use super::super::{body, caller, events, keyed, to_the_end};
+
+/// What the client knows, whatever becomes of the host.
+#[derive(Default)]
+pub(super) struct Client {
+    /// The answers that it heard, by its own key.
+    heard: BTreeMap<String, Value>,
+    /// The events that it saw, by run.
+    seen: BTreeMap<String, Vec<Value>>,
+}
+
+impl Client {
+    /// Asks for something under a key. What was answered once is answered the same for ever.
+    pub(super) async fn ask(
+        &mut self,
+        key: &str,
+        request: &Value,
+        call: impl AsyncFnOnce(Option<&Keyed>) -> Result<Reply, Refusal>,
+    ) -> Value {
+        let keyed = keyed(&caller("acme"), "test", key, request);
+        let reply = call(Some(&keyed)).await.unwrap_or_else(|refusal| panic!("{key}: {refusal}"));
+        let answer = json!([reply.status, body(&reply)]);
+        if let Some(before) = self.heard.insert(key.to_owned(), answer.clone()) {
+            assert!(reply.replayed, "{key}: the record of the key is lost");
+            assert_eq!(before, answer, "{key}");
+        }
+        answer[1].clone()
+    }
+
+    /// Creates a run, and gives its id.
+    pub(super) async fn create(&mut self, runs: &Runs, key: &str, workflow_id: &str) -> String {
+        let request = json!({"workflowId": workflow_id});
+        let created = self
+            .ask(key, &request, async |keyed| {
+                runs.create(&caller("acme"), &request, Creation::default(), keyed).await
+            })
+            .await;
+        let run_id = created["runId"].as_str().unwrap().to_owned();
+        self.look(runs, &run_id);
+        run_id
+    }
+
+    /// Accepts what a node asks for.
+    pub(super) async fn accept(&mut self, runs: &Runs, key: &str, run_id: &str) {
+        let answer = json!({"action": "accept"});
+        self.ask(key, &answer, async |keyed| {
+            runs.resolve(&caller("acme"), run_id, "gate", answer.clone(), keyed).await
+        })
+        .await;
+        self.look(runs, run_id);
+    }
+
+    /// Looks at the events of a run. What was seen once is still there.
+    pub(super) fn look(&mut self, runs: &Runs, run_id: &str) {
+        let now = events(runs, "acme", run_id);
+        let before = self.seen.insert(run_id.to_owned(), now.clone()).unwrap_or_default();
+        assert_eq!(now.get(..before.len()), Some(&before[..]), "{run_id}: events that were shown are gone");
+    }
+
+    /// Waits for the end of a run, which is the one that is expected.
+    pub(super) async fn end(&mut self, runs: &Runs, run_id: &str, expected: &str) {
+        let log = to_the_end(runs, run_id).await;
+        self.look(runs, run_id);
+        assert_eq!(log.last().unwrap()["type"], expected, "{run_id}: {log:?}");
+    }
+
+    /// How many answers it heard.
+    pub(super) fn answers(&self) -> usize {
+        self.heard.len()
+    }
+}

@@ -1,0 +1,62 @@
+//! A subscriber that outlives the host.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+/// What it was told, by the id of the delivery: the same one may come twice, and says the same then.
+type Told = Arc<Mutex<BTreeMap<String, Value>>>;
+
+pub(super) struct Receiver {
+    pub(super) address: SocketAddr,
+    told: Told,
+}
+
+impl Receiver {
+    pub(super) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let told = Told::default();
+        let record = Arc::clone(&told);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = BufReader::new(stream.unwrap());
+                let (mut length, mut id) = (0, String::new());
+                loop {
+                    let mut line = String::new();
+                    // A host that dies says nothing more.
+                    if stream.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+                        break;
+                    }
+                    match line.trim().split_once(": ") {
+                        Some(("content-length", value)) => length = value.parse().unwrap(),
+                        Some(("x-openwop-delivery-id", value)) => id = value.to_owned(),
+                        _ => {}
+                    }
+                }
+                let mut body = vec![0; length];
+                if length == 0 || stream.read_exact(&mut body).is_err() {
+                    continue;
+                }
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                if let Some(before) = record.lock().unwrap().insert(id, body.clone()) {
+                    assert_eq!(before, body, "a delivery says the same every time");
+                }
+                let _ = stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            }
+        });
+        Self { address, told }
+    }
+
+    /// The events of a run that it was told, in order and each once.
+    pub(super) fn told(&self, run_id: &str) -> Vec<Value> {
+        let told = self.told.lock().unwrap();
+        let mut events: Vec<Value> =
+            told.values().filter(|body| body["runId"] == run_id).map(|body| body["event"].clone()).collect();
+        events.sort_by_key(|event| event["sequence"].as_u64());
+        events
+    }
+}

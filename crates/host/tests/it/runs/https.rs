@@ -1,0 +1,144 @@
+//! Subscribers behind TLS: they prove who they are, and hear everything, again where they have to.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use flow::event::Millis;
+use flow::store::RunStore as _;
+use host::runs::outbound::{CallError, Found, Names, Outbound};
+use host::system::{Clock as _, ManualClock};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_rustls::TlsAcceptor;
+
+use super::webhooks::{Received, parse, signature};
+use super::{Host, Setup, begin, body, caller, events, status};
+
+/// The one name that the certificate of the tests is for.
+const NAME: &str = "hooks.example.com";
+
+fn authority() -> Vec<CertificateDer<'static>> {
+    vec![include_bytes!("../../tls/authority.der").as_slice().into()]
+}
+
+/// A server that proves to be [`NAME`] and answers with these statuses in turn, the last one for ever.
+async fn server(statuses: &'static [u16]) -> (SocketAddr, UnboundedReceiver<Received>) {
+    let certificate = include_bytes!("../../tls/server.der").as_slice().into();
+    let key = PrivatePkcs8KeyDer::from(include_bytes!("../../tls/server.key.der").as_slice());
+    let settings =
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], PrivateKeyDer::from(key))
+            .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(settings));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, received) = unbounded_channel();
+    tokio::spawn(async move {
+        let mut answered = 0;
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            // Whoever does not trust the certificate goes away here.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut bytes = Vec::new();
+            let request = loop {
+                if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+                    break None;
+                }
+                if let Some(request) = parse(&bytes) {
+                    break Some(request);
+                }
+            };
+            let Some(request) = request else { continue };
+            let status = statuses[answered.min(statuses.len() - 1)];
+            answered += 1;
+            let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+            let _ = stream.write_all(answer.as_bytes()).await;
+            let _ = stream.shutdown().await;
+            if sender.send(request).is_err() {
+                return;
+            }
+        }
+    });
+    (address, received)
+}
+
+/// Every name leads to one place.
+struct Leading(SocketAddr);
+
+impl Names for Leading {
+    fn look_up<'a>(&'a self, _: &'a str, _: u16) -> Found<'a> {
+        Box::pin(async move { Ok(vec![self.0]) })
+    }
+}
+
+async fn subscribe(host: &Host, port: u16) -> Value {
+    let request = json!({"url": format!("https://{NAME}:{port}/hook"), "events": ["run.completed"]});
+    body(&host.runs.register_webhook(&caller("acme"), &request, None).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happens_is_told_signed_and_again_after_longer_and_longer_pauses() {
+    let (address, mut received) = server(&[500, 503, 429, 200]).await;
+    let clock = Arc::new(ManualClock::at(1_700_000_000_000));
+    let outbound = Outbound::new(Arc::new(Leading(address)), true).trusting(authority());
+    let host = Host::with(Setup { clock: Arc::clone(&clock) as _, outbound, ..Setup::default() }).await;
+    let subscription = subscribe(&host, address.port()).await;
+    let secret = subscription["secret"].as_str().unwrap();
+    let run_id = begin(&host.runs, "chain").await;
+    assert_eq!(status(&host.runs, &run_id), "completed", "no run waits for a subscriber");
+    let log = events(&host.runs, "acme", &run_id);
+    let told = json!({"runId": run_id, "workspaceId": "acme", "event": log.last()});
+    let mut deliveries = Vec::new();
+    for pause in [Some(1000), Some(5000), Some(30_000), None] {
+        let deliverer = host.runs.clone();
+        let deliverer = tokio::spawn(async move { deliverer.keep_delivering().await });
+        let got = received.recv().await.unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&got.body).unwrap(), told);
+        assert_eq!(got.headers["host"], format!("{NAME}:{}", address.port()));
+        assert_eq!(got.headers["x-openwop-timestamp"], (clock.now_ms() / 1000).to_string(), "signed anew");
+        assert_eq!(got.headers["x-openwop-signature"], signature(secret, &got));
+        deliveries.push(got.headers["x-openwop-delivery-id"].clone());
+        let due = pause.map(|pause| Millis(clock.now_ms() + pause));
+        // The answer is on its way; what it leads to is recorded.
+        while host.store.next_delivery().unwrap() != due {
+            tokio::task::yield_now().await;
+        }
+        deliverer.abort();
+        clock.advance(pause.unwrap_or_default());
+    }
+    deliveries.dedup();
+    assert_eq!(deliveries.len(), 1, "one delivery, whatever it took");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_not_who_was_called_hears_nothing() {
+    let (address, mut received) = server(&[200]).await;
+    let inside = |loopback: bool| Outbound::new(Arc::new(Leading(address)), loopback);
+    let cases = [
+        ("an authority that nobody trusts", inside(true), NAME, "Tls"),
+        ("the certificate of another name", inside(true).trusting(authority()), "other.example.com", "Tls"),
+        ("nobody is trusted", inside(true).trusting(Vec::new()), NAME, "Tls"),
+        // The certificate is good and the name is right, and yet the address is one that may not be called.
+        ("an address inside", inside(false).trusting(authority()), NAME, "Forbidden"),
+    ];
+    for (name, outbound, host, expected) in cases {
+        let target = outbound.check(&format!("https://{host}:{}/", address.port()));
+        let refused = match target {
+            Ok(target) => outbound.post(&target, &[], b"{}".to_vec()).await.unwrap_err(),
+            Err(error) => CallError::Target(error),
+        };
+        assert_eq!(format!("{refused:?}"), expected, "{name}: {refused}");
+    }
+    assert!(received.try_recv().is_err(), "nothing was told to anybody");
+    let good = inside(true).trusting(authority());
+    let target = good.check(&format!("https://{NAME}:{}/", address.port())).unwrap();
+    good.post(&target, &[], b"{}".to_vec()).await.unwrap();
+    assert!(received.recv().await.is_some());
+}

@@ -1,0 +1,138 @@
+//! What is kept, and for how long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::store::{AnswerKey, RunStore as _};
+use host::runs::Runs;
+use host::runs::create::Creation;
+use host::runs::retention::{MIN_ANSWERS, Retention, Swept};
+use host::system::ManualClock;
+use serde_json::json;
+
+use super::{Host, Setup, begin, body, caller, create, keyed, snapshot, status};
+
+const HOUR: u64 = 60 * 60 * 1000;
+const DAY: u64 = 24 * HOUR;
+const START: u64 = 1_793_000_000_000;
+
+fn days(days: u64) -> Retention {
+    Retention { finished_runs: Some(Duration::from_millis(days * DAY)), ..Retention::default() }
+}
+
+async fn host() -> (Host, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::at(START));
+    (Host::with(Setup { clock: Arc::clone(&clock) as _, ..Setup::default() }).await, clock)
+}
+
+fn is_there(runs: &Runs, run_id: &str) -> bool {
+    runs.read(&caller("acme"), run_id).is_ok()
+}
+
+#[tokio::test]
+async fn runs_are_kept_for_good_unless_somebody_says_otherwise() {
+    let (host, clock) = host().await;
+    let run_id = begin(&host.runs, "chain").await;
+    clock.advance(10_000 * DAY);
+    assert_eq!(host.runs.sweep(Retention::default()).await.unwrap(), Swept::default());
+    assert!(is_there(&host.runs, &run_id));
+}
+
+#[tokio::test]
+async fn a_run_goes_with_everything_of_it_once_its_time_is_over() {
+    let (host, clock) = host().await;
+    let by = caller("acme");
+    let request = json!({"workflowId": "chain", "tags": ["old"]});
+    let old = create(&host.runs, &by, &request).await;
+    let note = json!({"signal": {"kind": "flag"}});
+    host.runs.annotate(&by, &old, &note, None).await.unwrap();
+    clock.advance(DAY);
+    let young = create(&host.runs, &by, &request).await;
+    clock.advance(DAY);
+    assert_eq!(host.runs.sweep(days(2)).await.unwrap().runs, 0, "not before its time");
+    clock.advance(1);
+    assert_eq!(host.runs.sweep(days(2)).await.unwrap().runs, 1);
+    assert!(!is_there(&host.runs, &old));
+    assert!(is_there(&host.runs, &young));
+    assert!(host.store.annotations(&old).unwrap().is_empty());
+    assert!(host.store.appends(&old, 0, 10, 1 << 20).unwrap().is_empty());
+    let filter = flow::store::RunFilter { tag: Some("old".into()), ..flow::store::RunFilter::default() };
+    assert_eq!(host.runs.list(&by, &filter, 10).unwrap().0.len(), 1, "only the young one has the tag");
+    let refused = host.runs.read(&by, &old).unwrap_err();
+    assert_eq!(refused.code.as_str(), "run_not_found");
+
+    let end = host.store.audit_end("acme").unwrap().unwrap();
+    let entry = host.store.audit("acme", end, end, 1).unwrap();
+    let entry: serde_json::Value = serde_json::from_slice(&entry[0].entry).unwrap();
+    assert_eq!((&entry["action"], &entry["principal"]), (&json!("run.expire"), &json!("retention")));
+    assert_eq!(entry["details"]["runIds"], json!([old]));
+    assert_eq!(host.runs.audit_verify(&by, None, None).unwrap()["chainValid"], true);
+}
+
+#[tokio::test]
+async fn what_is_under_way_stays_with_all_that_it_started_and_that_started_it() {
+    let (host, clock) = host().await;
+    // The parent waits for a child, which waits for a person.
+    let parent = begin(&host.runs, "parent").await;
+    let child = super::restart::until_child(&host, &parent).await;
+    super::until(&host.runs, &child, |event| event.kind.as_str() == "interrupt.requested").await.unwrap();
+    clock.advance(3 * DAY);
+    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0);
+    assert_eq!(status(&host.runs, &child), "waiting-approval");
+
+    let by = caller("acme");
+    host.runs.resolve(&by, &child, "gate", json!({"action": "accept"}), None).await.unwrap();
+    super::to_the_end(&host.runs, &parent).await;
+    clock.advance(HOUR);
+    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0, "they have only just ended");
+    clock.advance(3 * DAY);
+    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 2);
+    assert!(!is_there(&host.runs, &parent) && !is_there(&host.runs, &child));
+}
+
+#[tokio::test]
+async fn the_source_of_a_fork_stays_while_the_fork_is_under_way() {
+    let (host, clock) = host().await;
+    let by = caller("acme");
+    let source = begin(&host.runs, "gated").await;
+    host.runs.cancel(&by, &source, None, None).await.unwrap();
+    let events = super::events(&host.runs, "acme", &source);
+    let at = events.iter().position(|event| event["type"] == "interrupt.requested").unwrap() + 1;
+    let request = json!({"mode": "branch", "fromSeq": at});
+    let fork = body(&host.runs.fork(&by, &source, &request, None).await.unwrap());
+    let fork = fork["runId"].as_str().unwrap();
+    clock.advance(3 * DAY);
+    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0);
+    host.runs.cancel(&by, fork, None, None).await.unwrap();
+    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 1, "the fork has ended just now");
+    assert_eq!(snapshot(&host.runs, &by, fork)["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn answers_are_given_again_for_a_day_and_then_forgotten() {
+    let (host, clock) = host().await;
+    let by = caller("acme");
+    let request = json!({"workflowId": "chain"});
+    let first = {
+        let key = keyed(&by, "createRun ", "once", &request);
+        host.runs.create(&by, &request, Creation::default(), Some(&key)).await.unwrap()
+    };
+    clock.advance(DAY);
+    assert!(!host.runs.sweep(Retention::default()).await.unwrap().answers);
+    let key = keyed(&by, "createRun ", "once", &request);
+    let again = host.runs.create(&by, &request, Creation::default(), Some(&key)).await.unwrap();
+    assert!(again.replayed);
+    clock.advance(1);
+    // Whoever asks for less than a day gets a day.
+    let hasty = Retention { answers: Duration::from_secs(1), ..Retention::default() };
+    assert!(hasty.answers < MIN_ANSWERS && host.runs.sweep(hasty).await.unwrap().answers);
+    let anew = host.runs.create(&by, &request, Creation::default(), Some(&key)).await.unwrap();
+    assert!(!anew.replayed);
+    assert_ne!(body(&anew)["runId"], body(&first)["runId"]);
+    let unknown = AnswerKey {
+        tenant: "acme".into(),
+        endpoint: "createRun ".into(),
+        key: canon::digest::Digest::of_bytes(b"never"),
+    };
+    assert_eq!(host.store.answer(&unknown).unwrap(), None);
+}

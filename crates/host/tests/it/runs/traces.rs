@@ -1,0 +1,36 @@
+//! Traces of real runs: told when they end, and read off the log.
+
+use flow::trace::TraceParent;
+use host::runs::create::Creation;
+use serde_json::json;
+
+use super::{Host, begin, body, caller, to_the_end};
+
+#[tokio::test]
+async fn nothing_is_told_unless_somebody_asked_for_traces() {
+    let host = Host::start().await;
+    assert!(!host.runs.is_traced());
+    begin(&host.runs, "chain").await;
+    assert_eq!(host.runs.traces_lost(), 0);
+}
+
+#[tokio::test]
+async fn a_trace_begins_with_the_caller_and_crosses_into_children() {
+    let host = Host::start().await;
+    let mut ended = host.runs.ended_runs().unwrap();
+    assert!(host.runs.ended_runs().is_none(), "one sender is enough");
+    let caller_span = TraceParent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+    let creation = Creation { trace: Some(caller_span), ..Creation::default() };
+    let request = json!({"workflowId": "patient"});
+    let created = host.runs.create(&caller("acme"), &request, creation, None).await.unwrap();
+    let run_id = body(&created)["runId"].as_str().unwrap().to_owned();
+    to_the_end(&host.runs, &run_id).await;
+    // The child ends first, and is told first.
+    let child = ended.next().await.unwrap();
+    assert_eq!(ended.next().await.unwrap(), run_id);
+    let (child, parent) = (host.runs.trace(&child).unwrap(), host.runs.trace(&run_id).unwrap());
+    assert_eq!(parent[0].parent_id, Some(caller_span.span_id));
+    let node = parent.iter().find(|span| span.name == "openwop.node.core.subWorkflow").unwrap();
+    assert_eq!(child[0].parent_id, Some(node.span_id));
+    assert!(parent.iter().chain(&child).all(|span| span.trace_id == caller_span.trace_id));
+}
