@@ -1,4 +1,4 @@
-//! Runs over HTTP: the protocol of a workflow host.
+//! Runs over HTTP, the protocol of a workflow host, and MCP beside it.
 //!
 //! ```text
 //!  connection ─► door: trace, path, colon ─► router ─► exchange: rate ─ key ─ scope ─ body ─► handler ─► host
@@ -10,6 +10,7 @@
 //! * `exchange` takes every request through the same checks in the same order. A handler cannot forget one, because it
 //!   is only called after them.
 //! * `handlers` translate and nothing else.
+//! * `visitors` is who may send a browser here.
 //!
 //! # Invariants
 //! * A refusal is `{error, message, details?}`, whoever makes it: handler, check or router.
@@ -28,6 +29,7 @@ mod exchange;
 mod handlers;
 mod metrics;
 mod openapi;
+mod pages;
 mod patience;
 mod query;
 mod route;
@@ -35,6 +37,7 @@ mod routes;
 mod serve;
 mod state;
 mod trace;
+mod visitors;
 
 use std::sync::Arc;
 
@@ -46,7 +49,7 @@ use axum::routing::{MethodFilter, MethodRouter};
 use self::route::Route;
 pub use self::serve::serve;
 use self::state::Service;
-pub use self::state::{Fixtures, HttpState, Options, Settings};
+pub use self::state::{Fixtures, Guides, HttpState, Options, Settings};
 
 /// The service: every route of the table, and an envelope for everything else.
 pub fn router(state: HttpState) -> Router {

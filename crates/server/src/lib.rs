@@ -1,4 +1,4 @@
-//! The surfaces that other programs talk to: MCP over standard input and output, and runs over HTTP.
+//! The surfaces that other programs talk to: MCP over standard input and output, and MCP and runs over HTTP.
 //!
 //! A surface translates and nothing else. It reads the arguments of a call, hands typed requests
 //! to a [`GuideService`], and writes what comes back twice: as prose for a model, and as the same
@@ -10,7 +10,8 @@
 //! * [`call`] turns raw arguments into a typed call, or into an error that can be acted upon.
 //! * [`prose`] writes replies for a model.
 //! * [`mcp`] is the handler of one connection, whatever carries it.
-//! * [`http`] is the host of runs, as the protocol of workflow hosts has it.
+//! * [`scoped`] is the guided service as one caller may use it: what a key does not open, it refuses.
+//! * [`http`] is the host of runs, as the protocol of workflow hosts has it, with MCP beside it.
 //!
 //! # Invariants
 //! * A caller's mistake is an answer with data, never an error of the protocol.
@@ -27,6 +28,7 @@ pub mod listing;
 pub mod mcp;
 mod open_runs;
 pub mod prose;
+pub mod scoped;
 pub mod service;
 pub mod tool;
 

@@ -1,8 +1,7 @@
 //! MCP: the handler of one connection, and standard input and output to carry it.
 //!
 //! The handler knows nothing of what carries it. Over standard input and output there is one for
-//! the process; over HTTP there is one for each session, or for each request where the edition of
-//! the protocol has no sessions.
+//! the process; over HTTP there is one for each request.
 
 mod handler;
 
@@ -75,7 +74,10 @@ impl Mcp {
         let tool = Tool::parse(name).ok_or_else(|| Box::new(call::unknown_tool(name)))?;
         let service = Arc::clone(&self.service);
         // Reading megabytes of arguments takes its time too, so it is done over there as well.
-        let answer = tokio::task::spawn_blocking(move || Call::read(tool, arguments)?.answer(&*service));
+        let answer = tokio::task::spawn_blocking(move || {
+            service.admit(tool)?;
+            Call::read(tool, arguments)?.answer(&*service)
+        });
         let mut outcome = answer.await.unwrap_or_else(|_| Err(Box::new(call::panicked(tool))))?;
         self.remember(&mut outcome);
         Ok(outcome)

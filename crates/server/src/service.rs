@@ -9,6 +9,8 @@ use host::catalogue::{Found, Listing};
 use host::guided::api::{CheckpointReply, ContinueRequest, Reply, ResumeReply, ResumeRequest, StartRequest};
 use host::guided::{Guided, Refusal};
 
+use crate::tool::Tool;
+
 /// An answer, or the one envelope that says why there is none.
 pub type Answer<T> = Result<T, Box<Envelope>>;
 
@@ -18,6 +20,14 @@ pub type Answer<T> = Result<T, Box<Envelope>>;
 /// * Methods block: whoever calls them is on a thread where that is fine.
 /// * An `Err` is complete. It says what went wrong and what to do next, and is sent as it is.
 pub trait GuideService: Send + Sync + 'static {
+    /// Whether whoever is served may call a tool at all. Asked before the arguments of a call are read, and for the list of tools.
+    ///
+    /// # Errors
+    /// They may not.
+    fn admit(&self, _tool: Tool) -> Answer<()> {
+        Ok(())
+    }
+
     /// Begins a run.
     ///
     /// # Errors

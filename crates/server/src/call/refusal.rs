@@ -13,6 +13,8 @@ canon::error_codes! {
     pub enum SurfaceErrorCode {
         /// A parameter is missing, misspelt, too large or of the wrong form.
         Validation => "VALIDATION_ERROR",
+        /// The caller may not.
+        Forbidden => "FORBIDDEN",
         /// Something that must hold does not. The input is not at fault.
         Internal => "INTERNAL_ERROR",
     }

@@ -37,6 +37,9 @@ pub(super) fn shared(bytes: flow::store::Bytes) -> Bytes {
 /// The answer to something that changes the host. Where the request had a key, it says whether it was answered before.
 pub(super) fn reply(reply: Reply, keyed: bool) -> Response {
     let mut response = json_bytes(reply.status, shared(reply.body));
+    if reply.status == 204 {
+        response.headers_mut().remove(CONTENT_TYPE);
+    }
     if keyed {
         let value = HeaderValue::from_static(if reply.replayed { "true" } else { "false" });
         response.headers_mut().insert(IDEMPOTENT_REPLAY, value);

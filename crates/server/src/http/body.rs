@@ -27,15 +27,11 @@ pub(super) async fn read(
     settings: &Settings,
 ) -> Result<Value, Refusal> {
     let limit = match kind {
-        Body::None => return Ok(Value::Null),
+        Body::None | Body::Message => return Ok(Value::Null),
         Body::Optional | Body::Required => settings.max_body_bytes,
         Body::Workflow => settings.max_workflow_bytes,
     };
-    let bytes = timeout(settings.body_timeout, receive(headers, stream, limit)).await.map_err(|_| {
-        let seconds = settings.body_timeout.as_secs();
-        let message = format!("the body did not arrive within {seconds} seconds; send it again");
-        Refusal::new(ApiCode::RequestTimeout, message)
-    })??;
+    let bytes = within_time(headers, stream, limit, settings).await?;
     if bytes.is_empty() && kind == Body::Optional {
         return Ok(Value::Object(Map::new()));
     }
@@ -49,6 +45,29 @@ pub(super) async fn read(
         parse()
     };
     parsed.map_err(|error| refusal(&error))
+}
+
+/// The body of a request, as it came.
+pub(super) async fn message(
+    headers: &HeaderMap,
+    stream: Stream,
+    settings: &Settings,
+) -> Result<Bytes, Refusal> {
+    check_media(headers)?;
+    within_time(headers, stream, settings.max_message_bytes, settings).await
+}
+
+async fn within_time(
+    headers: &HeaderMap,
+    stream: Stream,
+    limit: usize,
+    settings: &Settings,
+) -> Result<Bytes, Refusal> {
+    timeout(settings.body_timeout, receive(headers, stream, limit)).await.map_err(|_| {
+        let seconds = settings.body_timeout.as_secs();
+        let message = format!("the body did not arrive within {seconds} seconds; send it again");
+        Refusal::new(ApiCode::RequestTimeout, message)
+    })?
 }
 
 fn limit_of(headers: &HeaderMap) -> Option<usize> {

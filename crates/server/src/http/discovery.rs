@@ -3,6 +3,7 @@
 //! Families of capabilities stand at the root, and once more under `capabilities`, where older readers look.
 
 use flow::event::wire::LOG_SCHEMA_VERSION;
+use flow::trace::PROTOCOL_VERSION;
 use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
 use host::runs::bulk::MAX_BULK;
 use host::runs::create::ENGINE_VERSIONS;
@@ -11,9 +12,6 @@ use serde_json::{Map, Value, json};
 
 use super::encoding::Encoding;
 use super::state::Service;
-
-/// The version of the protocol.
-const PROTOCOL_VERSION: &str = "1.0.0";
 
 /// The document.
 pub(super) fn document(state: &Service) -> Value {
@@ -97,7 +95,7 @@ fn families(state: &Service) -> Map<String, Value> {
             "openwop-interrupt-auth-required",
             "openwop-interrupt-external-event",
             "openwop-interrupt-cascade-cancel",
-        ]}},
+        ]}, "interlock": {"mcp": {"url": format!("{}/mcp", state.runs.public_url()), "transport": "streamable-http"}}},
         "subWorkflow": {"inputMapping": ours.sub_workflow_input_mapping},
         "conversationPrimitive": ours.conversation,
         "orchestrator": {"supported": ours.orchestrator},
@@ -118,6 +116,9 @@ fn families(state: &Service) -> Map<String, Value> {
     });
     if state.runs.serves_secrets() {
         families["secrets"] = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
+    }
+    if state.runs.is_traced() {
+        families["observability"] = json!({"otel": {"exportProtocols": ["http/protobuf"]}});
     }
     match families {
         Value::Object(families) => families,

@@ -75,10 +75,15 @@ fn weighed(text: &str) -> (&str, f32) {
     (name, weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
 }
 
-/// Encodes the answer to a read, where it is JSON, large enough and asked for. Streams are left alone.
+/// The kinds of answers that are texts of one piece.
+fn is_text(kind: &HeaderValue) -> bool {
+    let pages = ["text/html", "text/css", "text/javascript", "image/svg+xml"];
+    *kind == super::answer::JSON || pages.iter().any(|page| kind.as_bytes().starts_with(page.as_bytes()))
+}
+
+/// Encodes the answer to a read, where it is a text, large enough and asked for. Streams are left alone.
 pub(super) async fn encoded(mut response: Response, accepted: Option<Encoding>) -> Response {
-    let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| *kind == super::answer::JSON);
-    if !is_json {
+    if !response.headers().get(CONTENT_TYPE).is_some_and(is_text) {
         return response;
     }
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));

@@ -6,11 +6,13 @@ use std::time::Instant;
 use axum::body::Body as Stream;
 use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
+use bytes::Bytes;
 use canon::digest::Digest;
 use flow::event::Millis;
+use guide::record::SessionId;
 use host::runs::rates::Asked;
-use host::runs::{ApiCode, Caller, Keyed, Refusal};
-use http::header::{ALLOW, AUTHORIZATION};
+use host::runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal};
+use http::header::{ALLOW, AUTHORIZATION, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode};
 use serde_json::Value;
@@ -20,7 +22,7 @@ use super::query::Query;
 use super::route::{Access, Answered, Body, Method, Route};
 use super::state::Service;
 use super::trace::TraceContext;
-use super::{answer, body, encoding, routes};
+use super::{answer, body, encoding, pages, routes};
 
 /// The caller's own key for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -49,7 +51,11 @@ pub(super) struct Call {
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
+    /// The body as it came, where the handler reads it.
+    pub(super) message: Bytes,
     pub(super) keyed: Option<Keyed>,
+    /// The one guided session that the caller may work with, where it is only one.
+    pub(super) session: Option<SessionId>,
 }
 
 impl Call {
@@ -100,21 +106,36 @@ pub(super) async fn answer(
 ) -> Response {
     let (mut parts, stream) = request.into_parts();
     let mut caller = nobody();
+    let origin = visiting(route.access, &parts);
     let encoding = encoding::accepted(&parts.headers);
     let answered = checked(&state, route, &params, &mut parts, stream, &mut caller).await;
     let answered = match answered {
         Ok(response) if route.method == Method::Get => Ok(encoding::encoded(response, encoding).await),
         other => other,
     };
-    finish(&state, route.path, &parts, caller, answered).await
+    let mut response = finish(&state, route.path, &parts, caller, answered).await;
+    state.visitors.share(origin.as_ref(), response.headers_mut());
+    response
+}
+
+/// The page that a request for guided sessions comes from. The other routes are not for pages of others.
+fn visiting(access: Access, parts: &Parts) -> Option<HeaderValue> {
+    parts.headers.get(ORIGIN).filter(|_| access == Access::Guided).cloned()
 }
 
 /// Answers a method that a path does not have.
 pub(super) async fn answer_other_method(state: Service, path: &'static str, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let mut caller = nobody();
-    let is_open = routes::of(path).all(|route| !matches!(route.access, Access::Key(_)));
-    let admitted = admit(&state, path, &parts, is_open, &mut caller);
+    let access = access_of(path);
+    let origin = visiting(access, &parts);
+    // A browser asks before it sends a key, so this is answered without one.
+    if access == Access::Guided && state.visitors.may_ask(&parts) {
+        let mut response = finish(&state, path, &parts, caller, Ok(no_content())).await;
+        state.visitors.permit(origin.as_ref(), response.headers_mut());
+        return response;
+    }
+    let admitted = admit(&state, path, &parts, access, &mut caller).map(drop);
     let mut allowed: Vec<&str> = routes::of(path).map(|route| route.method.as_str()).collect();
     if allowed.contains(&Method::Get.as_str()) {
         allowed.push("HEAD");
@@ -122,9 +143,7 @@ pub(super) async fn answer_other_method(state: Service, path: &'static str, requ
     allowed.push("OPTIONS");
     let answered = admitted.and_then(|()| {
         if parts.method == HttpMethod::OPTIONS {
-            let mut response = Response::new(Stream::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            return Ok(response);
+            return Ok(no_content());
         }
         let message = "the path is known, the method is not; see the header Allow";
         Err(Refusal::new(ApiCode::MethodNotAllowed, message).detail("allowed", allowed.clone()))
@@ -134,18 +153,37 @@ pub(super) async fn answer_other_method(state: Service, path: &'static str, requ
     if was_admitted && let Ok(allow) = HeaderValue::from_str(&allowed.join(", ")) {
         response.headers_mut().insert(ALLOW, allow);
     }
+    state.visitors.share(origin.as_ref(), response.headers_mut());
     response
+}
+
+fn no_content() -> Response {
+    let mut response = Response::new(Stream::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// Who may ask for a path: whoever may for its strictest route.
+fn access_of(path: &str) -> Access {
+    let mut found = routes::of(path).map(|route| route.access);
+    let strict = |access: &Access| matches!(access, Access::Key(_) | Access::Guided);
+    found.find(strict).unwrap_or(Access::Public)
 }
 
 /// Answers a path that no route has.
 pub(super) async fn answer_unknown(state: Service, request: Request) -> Response {
+    if !request.uri().path().starts_with("/v1/")
+        && let Some(pages) = &state.pages
+    {
+        return pages::answer(&state, pages.clone(), request).await;
+    }
     let (parts, _) = request.into_parts();
     let mut caller = nobody();
     let path = parts.uri.path();
     let refusal = if !path.starts_with("/v1/") {
         let message = "paths of this host begin with /v1/; see /v1/openapi.json for all of them";
         Refusal::new(ApiCode::ValidationError, message)
-    } else if let Err(refusal) = admit(&state, "", &parts, false, &mut caller) {
+    } else if let Err(refusal) = admit(&state, "", &parts, Access::Key(&[]), &mut caller) {
         refusal
     } else if parts.extensions.get::<BadPath>().is_some() {
         let message =
@@ -157,29 +195,40 @@ pub(super) async fn answer_unknown(state: Service, request: Request) -> Response
     finish(&state, "", &parts, caller, Err(refusal)).await
 }
 
-/// How often, and who.
+/// How often, from where, and who. Gives the one session that the caller may work with, where it is only one.
 fn admit(
     state: &Service,
     route: &'static str,
     parts: &Parts,
-    is_open: bool,
+    access: Access,
     caller: &mut Caller,
-) -> Result<(), Refusal> {
-    let known = (!is_open).then(|| state.runs.authenticate(bearer(&parts.headers).unwrap_or_default()));
+) -> Result<Option<SessionId>, Refusal> {
+    let key = bearer(&parts.headers).unwrap_or_default();
+    let known = match access {
+        Access::Public | Access::Token => None,
+        Access::Key(_) => {
+            Some(state.runs.authenticate(key).map(|caller| GuidedCaller { caller, session: None }))
+        }
+        Access::Guided => Some(state.runs.authenticate_guided(key)),
+    };
+    let named = known.as_ref().and_then(|known| known.as_ref().ok()).map(|known| &known.caller);
     // Who is unknown is counted by where they are: a new key with every request does not help.
-    let who = match (&known, parts.extensions.get::<Peer>()) {
-        (Some(Ok(known)), _) => format!("key:{}", known.principal),
+    let who = match (named, parts.extensions.get::<Peer>()) {
+        (Some(named), _) => format!("key:{}", named.principal),
         (_, Some(Peer(address))) => format!("peer:{address}"),
         (_, None) => String::new(),
     };
-    let tenant = known.as_ref().and_then(|known| known.as_ref().ok()).map(|known| known.tenant.as_str());
+    let tenant = named.map(|named| named.tenant.as_str());
     // Before the key has a say: whoever asks too often is told that, and not whether the key is good.
     let asked = Asked { key: &who, tenant, route };
     state.rate_limiter.admit(&asked, Millis(state.clock.now_ms()))?;
-    if let Some(known) = known {
-        *caller = known?;
+    if access == Access::Guided {
+        state.visitors.check(&parts.headers)?;
     }
-    Ok(())
+    let Some(known) = known else { return Ok(None) };
+    let known = known?;
+    *caller = known.caller;
+    Ok(known.session)
 }
 
 /// The key that is presented, where something is that could be one.
@@ -203,14 +252,17 @@ async fn checked(
     stream: Stream,
     caller: &mut Caller,
 ) -> Answered {
-    admit(state, route.path, parts, !matches!(route.access, Access::Key(_)), caller)?;
+    let session = admit(state, route.path, parts, route.access, caller)?;
     if let Access::Key(scopes) = route.access
         && let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope))
     {
         return Err(Refusal::scope(*missing));
     }
     let params: Vec<_> = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let body = body::read(route.body, &parts.headers, stream, &state.settings).await?;
+    let (body, message) = match route.body {
+        Body::Message => (Value::Null, body::message(&parts.headers, stream, &state.settings).await?),
+        kind => (body::read(kind, &parts.headers, stream, &state.settings).await?, Bytes::new()),
+    };
     let keyed = keyed(route, &params, parts, caller, &body)?;
     let call = Call {
         state: state.clone(),
@@ -219,9 +271,18 @@ async fn checked(
         query: Query::read(parts.uri.query()),
         headers: std::mem::take(&mut parts.headers),
         body,
+        message,
         keyed,
+        session,
     };
-    (route.handler)(call).await
+    let Some(keyed) = call.keyed.clone().filter(|_| !caller.tenant.is_empty()) else {
+        // Whoever comes with a token is unknown: nothing is kept of what they get wrong.
+        return (route.handler)(call).await;
+    };
+    match (route.handler)(call).await {
+        Err(refusal) => state.runs.conclude(&keyed, refusal).await.map(|reply| answer::reply(reply, true)),
+        answered => answered,
+    }
 }
 
 /// The request under the caller's key, where it has one and changes something.
@@ -242,7 +303,7 @@ fn keyed(
     // Operations and not paths, so that both spellings of one request are one. A token is a secret, so its digest stands here.
     let endpoint = match route.access {
         Access::Token => format!("{} {}", route.operation, Digest::of_bytes(of.concat().as_bytes())),
-        Access::Public | Access::Key(_) => format!("{} {}", route.operation, of.join("/")),
+        Access::Public | Access::Key(_) | Access::Guided => format!("{} {}", route.operation, of.join("/")),
     };
     let body = if route.body == Body::None { &Value::Null } else { body };
     Keyed::new(caller, &endpoint, key, body).map(Some)

@@ -4,6 +4,7 @@ pub(super) mod control;
 pub(super) mod events;
 pub(super) mod history;
 pub(super) mod interrupts;
+pub(super) mod mcp;
 pub(super) mod poll;
 pub(super) mod runs;
 pub(super) mod seams;

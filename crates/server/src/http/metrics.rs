@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use host::runs::counts::{Counts, DURATION_BOUNDS_MS};
 use http::Method;
 
 /// The upper bounds of the latencies that are told apart, in microseconds.
@@ -91,11 +92,12 @@ impl Metrics {
         }
     }
 
-    /// All of it, in the text format 0.0.4.
-    pub(super) fn text(&self) -> String {
+    /// All of it with what was counted of runs, in the text format 0.0.4.
+    pub(super) fn text(&self, runs: &Counts) -> String {
         let mut text = String::new();
         // Writing to a text does not fail.
         let _ = self.write(&mut text);
+        let _ = write_runs(&mut text, runs);
         text
     }
 
@@ -122,6 +124,40 @@ impl Metrics {
         }
         Ok(())
     }
+}
+
+/// The numbers of runs, under the names of the protocol.
+fn write_runs(text: &mut String, runs: &Counts) -> std::fmt::Result {
+    const DURATION: &str = "openwop_run_duration_seconds";
+    for (name, about, value) in [
+        ("openwop_run_created_total", "Runs that were created, forks and children included.", runs.created),
+        ("openwop_node_attempts_total", "Attempts of nodes.", runs.attempts),
+        ("openwop_node_completed_total", "Nodes that completed.", runs.nodes_completed),
+        ("openwop_interrupt_requested_total", "Questions that were asked.", runs.interrupts),
+        ("openwop_cap_exceeded_total", "Limits that were reached.", runs.caps),
+        ("openwop_activity_invocations_total", "Effects that were made.", runs.activities),
+        ("openwop_run_claim_conflicts_total", "Decisions that were made again.", runs.conflicts),
+    ] {
+        writeln!(text, "# HELP {name} {about}\n# TYPE {name} counter\n{name} {value}")?;
+    }
+    writeln!(text, "# HELP openwop_run_completed_total Runs that ended, by how they did.")?;
+    writeln!(text, "# TYPE openwop_run_completed_total counter")?;
+    for (status, value) in
+        [("completed", runs.completed), ("failed", runs.failed), ("cancelled", runs.cancelled)]
+    {
+        writeln!(text, "openwop_run_completed_total{{openwop_run_status=\"{status}\"}} {value}")?;
+    }
+    writeln!(text, "# HELP openwop_run_active Runs that are under way.\n# TYPE openwop_run_active gauge")?;
+    writeln!(text, "openwop_run_active {}", runs.active)?;
+    writeln!(text, "# HELP {DURATION} How long runs took from their start to their end.")?;
+    writeln!(text, "# TYPE {DURATION} histogram")?;
+    for (count, bound) in runs.within.iter().zip(DURATION_BOUNDS_MS) {
+        writeln!(text, "{DURATION}_bucket{{le=\"{}\"}} {count}", seconds(bound * 1000))?;
+    }
+    let ended = runs.completed + runs.failed + runs.cancelled;
+    writeln!(text, "{DURATION}_bucket{{le=\"+Inf\"}} {ended}")?;
+    writeln!(text, "{DURATION}_sum {}", seconds(runs.duration_ms.saturating_mul(1000)))?;
+    writeln!(text, "{DURATION}_count {ended}")
 }
 
 /// Microseconds as seconds, without the rounding of a division.

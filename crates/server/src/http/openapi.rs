@@ -1,9 +1,18 @@
 //! The OpenAPI document, out of the table of routes.
 
+mod schemas;
+mod shapes;
+
+use flow::run::RunStatus;
 use serde_json::{Map, Value, json};
 
-use super::route::{Access, Body, Route};
+use self::schemas::{refer, schemas};
+use self::shapes::Shape;
+use super::route::{Access, Body, Method, Parameter, Route};
 use super::routes;
+
+/// What may stand in a path, as the door has it: no slash, no control character, nothing that means a folder or an action.
+const NAME: &str = r"^(?!\.{1,2}$)(?!:)[^/\\\u0000-\u001f\u007f-\u009f]+$";
 
 /// The document.
 pub(super) fn document(public_url: &str, seams: bool) -> Value {
@@ -24,41 +33,22 @@ pub(super) fn document(public_url: &str, seams: bool) -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Error": error()},
-        },
-    })
-}
-
-fn error() -> Value {
-    json!({
-        "type": "object",
-        "required": ["error", "message"],
-        "additionalProperties": false,
-        "properties": {
-            "error": {"type": "string", "description": "A code out of a closed set."},
-            "message": {"type": "string", "description": "A sentence that says what to do."},
-            "details": {"type": "object"},
+            "schemas": schemas(),
         },
     })
 }
 
 fn operation(route: &Route) -> Value {
-    let refused = json!({
-        "description": "Why it was refused.",
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-    });
-    let mut succeeded = json!({"description": route.summary});
-    if !route.media.is_empty() {
-        succeeded["content"][route.media] = json!({});
-    }
+    let shape = shapes::of(route.operation).unwrap_or_default();
     let mut operation = json!({
-        "operationId": route.operation,
+        "operationId": operation_id(route),
         "summary": route.summary,
-        "parameters": parameters(route),
-        "responses": {route.success.to_string(): succeeded, "default": refused},
+        "parameters": parameters(route, &shape),
+        "responses": responses(route, &shape),
     });
     match route.access {
         Access::Public | Access::Token => operation["security"] = json!([]),
+        Access::Guided => operation["security"] = json!([{"bearer": []}]),
         Access::Key(scopes) => {
             let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
             operation["security"] = json!([{"bearer": scopes}]);
@@ -67,25 +57,127 @@ fn operation(route: &Route) -> Value {
     if route.body != Body::None {
         operation["requestBody"] = json!({
             "required": route.body != Body::Optional,
-            "content": {"application/json": {"schema": {"type": "object"}}},
+            "content": {"application/json": {"schema": shape.request.map(refer)}},
         });
     }
     operation
 }
 
-fn parameters(route: &Route) -> Vec<Value> {
-    let in_path = names(route.path)
-        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
+/// The name of an operation in the document, where each is there once: the second spelling of a path has one of its own.
+fn operation_id(route: &Route) -> String {
+    let first = routes::served(true).find(|other| other.operation == route.operation);
+    match first {
+        Some(first) if first.path != route.path => format!("{}ByColon", route.operation),
+        _ => route.operation.to_owned(),
+    }
+}
+
+/// Every answer that there can be. There is no other.
+fn responses(route: &Route, shape: &Shape) -> Value {
+    let mut responses = json!({});
+    for status in [route.success].iter().chain(shape.also) {
+        let mut succeeded = json!({"description": route.summary});
+        if *status == 304 {
+            succeeded["description"] = "It is as it was.".into();
+        } else if !route.media.is_empty() {
+            let schema = shape.answer.filter(|_| route.media == "application/json").map(refer);
+            succeeded["content"][route.media] = schema.map_or(json!({}), |schema| json!({"schema": schema}));
+        }
+        if route.media == "text/event-stream" {
+            // Whoever accepts JSON alone gets what was recorded so far.
+            succeeded["content"]["application/json"] = json!({"schema": shape.answer.map(refer)});
+        }
+        responses[status.to_string()] = succeeded;
+    }
+    for status in shape.refusals(route) {
+        responses[status.to_string()] = json!({
+            "description": why(status),
+            "content": {"application/json": {"schema": refer("Error")}},
+        });
+    }
+    responses
+}
+
+/// What a status of a refusal says, in a sentence.
+const fn why(status: u16) -> &'static str {
+    match status {
+        400 => "The request is not as it has to be.",
+        401 => "There is no key, or none that is good.",
+        403 => "The key may not.",
+        404 => "There is no such thing, or none that the caller may know of.",
+        408 => "The body did not arrive in time.",
+        409 => "It does not go together with what there is.",
+        410 => "It is over.",
+        413 => "The body is too large.",
+        415 => "The body is not JSON.",
+        422 => "The request is well formed and does not fit.",
+        429 => "Too many requests; see Retry-After.",
+        503 => "The host has too much to do, or is being stopped; see Retry-After.",
+        507 => "The disk of the host is full; nothing was recorded.",
+        _ => "The host failed.",
+    }
+}
+
+fn parameters(route: &Route, shape: &Shape) -> Vec<Value> {
+    let in_path = names(route.path).map(|name| {
+        let schema = json!({"type": "string", "pattern": NAME});
+        json!({"name": name, "in": "path", "required": true, "schema": schema})
+    });
     let in_query = route.query.iter().map(|parameter| {
         json!({
             "name": parameter.name,
             "in": "query",
             "required": parameter.required,
             "description": parameter.about,
-            "schema": {"type": parameter.kind},
+            "schema": bounds(parameter),
         })
     });
-    in_path.chain(in_query).collect()
+    let key = (route.method == Method::Post).then_some("Idempotency-Key");
+    let in_header = shape.headers.iter().copied().chain(key).map(|name| {
+        let (about, schema) = header(name);
+        json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema})
+    });
+    in_path.chain(in_query).chain(in_header).collect()
+}
+
+/// The schema of a parameter after the question mark.
+fn bounds(parameter: &Parameter) -> Value {
+    let within = |least: i64, most: i64| json!({"type": "integer", "minimum": least, "maximum": most});
+    match (parameter.name, parameter.kind) {
+        ("timeout", _) => within(0, 60),
+        ("bufferMs", _) => within(0, 5000),
+        ("lastSequence", _) => json!({"type": "integer", "minimum": -1}),
+        ("fromSeq" | "toSeq", _) => within(0, 1 << 53),
+        ("maxEvents", _) => json!({"type": "integer", "minimum": 0}),
+        ("status", _) => json!({"enum": RunStatus::ALL.map(RunStatus::as_str)}),
+        ("streamMode", _) => {
+            json!({"type": "string", "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$"})
+        }
+        (_, "integer") => json!({"type": "integer", "minimum": 1}),
+        ("against", kind) => json!({"type": kind, "minLength": 1}),
+        (_, kind) => json!({"type": kind}),
+    }
+}
+
+/// What a header is for, and its schema.
+fn header(name: &str) -> (&'static str, Value) {
+    match name {
+        "Idempotency-Key" => (
+            "Under the same key the same request is answered once, and with the same answer afterwards.",
+            json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+( +[!-~]+)*$"}),
+        ),
+        "X-Dedup" => {
+            ("Refuses the run while another one of its scope is under way.", json!({"enum": ["enforce"]}))
+        }
+        "X-Force-Engine-Version" => {
+            ("For keys of tests: the version of the engine.", json!({"type": "integer", "minimum": 0}))
+        }
+        "If-None-Match" => ("The tag of the run as it is known.", json!({"type": "string"})),
+        "Last-Event-ID" => {
+            ("The sequence of the last event that is known.", json!({"type": "integer", "minimum": 0}))
+        }
+        _ => ("", json!({"type": "string"})),
+    }
 }
 
 /// The names in the braces of a path.

@@ -40,6 +40,8 @@ pub(super) enum Access {
     Token,
     /// Who has a key with all of these rights.
     Key(&'static [Scope]),
+    /// Who has a key for guided sessions, or for one of them. Each tool has its own rights.
+    Guided,
 }
 
 /// What a request carries.
@@ -53,6 +55,8 @@ pub(super) enum Body {
     Required,
     /// The document of a workflow, which may be larger.
     Workflow,
+    /// A message of another protocol, which the handler reads.
+    Message,
 }
 
 /// Something after the question mark.

@@ -3,7 +3,7 @@
 use host::runs::Scope;
 
 use super::handlers::{
-    control, events, history, interrupts, poll, runs, seams, service, webhooks, workflows,
+    control, events, history, interrupts, mcp, poll, runs, seams, service, webhooks, workflows,
 };
 use super::route::{Access, Body, Method, Parameter, Route};
 
@@ -62,8 +62,13 @@ static ALL: &[Route] = &[
         "readReadiness", "Whether requests can be served.", service::readiness),
     route!(Get "/metrics", ADMIN, None, 200 "text/plain",
         "readMetrics", "What the service counts, for Prometheus.", service::metrics),
+    route!(Post "/mcp", Access::Guided, Message, 200 JSON,
+        "callMcp", "MCP for agents: guided sessions, a message for each request.", mcp::answer),
     route!(Get "/v1/workflows", MANIFEST_READ, None, 200 JSON,
-        "listWorkflows", "The workflows of the tenant.", workflows::list),
+    "listWorkflows", "The workflows of the tenant, in the order of their ids.", workflows::list, [
+        optional("limit", "integer", "How many, from 1 to 200; 100 where it is left out."),
+        optional("cursor", "string", "The `nextCursor` of the page before."),
+    ]),
     route!(Post "/v1/workflows", MANIFEST_WRITE, Workflow, 201 JSON,
         "registerWorkflow", "Registers a workflow, or a new version of one.", workflows::register),
     route!(Get "/v1/workflows/{workflowId}", MANIFEST_READ, None, 200 JSON,
@@ -121,6 +126,8 @@ static ALL: &[Route] = &[
         "readArtifact", "An artifact of a run.", runs::artifact),
     route!(Post "/v1/runs/{runId}/interrupts/{nodeId}", APPROVALS_RESPOND, Required, 200 JSON,
         "resolveInterrupt", "Answers what a node waits for.", interrupts::resolve),
+    route!(Get "/v1/runs/{runId}/interrupts/{nodeId}", APPROVALS_RESPOND, None, 200 JSON,
+        "inspectInterrupt", "What a node waits for, and how an agent connects to it.", interrupts::inspect),
     route!(Post "/v1/runs/{runId}/approvals/{nodeId}", APPROVALS_RESPOND, Required, 200 JSON,
         "approve", "Answers what a node waits for, with the answer as the body.", interrupts::approve),
     route!(Get "/v1/interrupts/{token}", Access::Token, None, 200 JSON,
@@ -148,6 +155,10 @@ static SEAMS: &[Route] = &[
         "seedWorkflow", "Registers a workflow.", workflows::register),
     route!(Get "/v1/host/sample/test/runs/{runId}/events", RUNS_READ, None, 200 JSON,
         "readRecordedEvents", "The events of a run, as they were recorded.", seams::events),
+    route!(Get "/v1/host/sample/test/runs/{runId}/variables", RUNS_READ, None, 200 JSON,
+        "readVariables", "The variables of a run.", seams::variables),
+    route!(Post "/v1/host/sample/test/runs/{runId}/variables", RUNS_CREATE, Required, 200 JSON,
+        "setVariables", "Gives variables of a run other values.", seams::set_variables),
     route!(Post "/v1/host/sample/test/debug-bundle/export", RUNS_READ, Required, 200 JSON,
         "exportDebugBundle", "The bundle of a run.", seams::bundle),
     route!(Post "/v1/host/sample/dispatch/fanout", FAN_OUT, Required, 200 JSON,

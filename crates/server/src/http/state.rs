@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use axum::Router;
+use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::Runs;
 use host::runs::rates::RateLimiter;
 use host::system::{Clock, Entropy};
@@ -11,6 +13,7 @@ use host::system::{Clock, Entropy};
 use super::cursor::Cursors;
 use super::denials::Denials;
 use super::metrics::Metrics;
+use super::visitors::Visitors;
 
 /// The limits of the surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,10 @@ pub struct Settings {
     pub max_body_bytes: usize,
     /// The largest document of a workflow, in bytes.
     pub max_workflow_bytes: usize,
+    /// The largest message of MCP, in bytes.
+    pub max_message_bytes: usize,
+    /// How many messages of MCP may be answered at once; more are told to come back. Each may hold a thread.
+    pub max_messages: usize,
     /// How long a client may take over the head of a request, and over doing nothing between two of them.
     pub head_timeout: Duration,
     /// How long a client may take over a body.
@@ -43,6 +50,10 @@ impl Default for Settings {
             // The inputs of a run have at most one mebibyte; four leave room for any escaping of them.
             max_body_bytes: 4 << 20,
             max_workflow_bytes: 8 << 20,
+            // The arguments of a call have at most four mebibytes; eight leave room for any escaping of them.
+            max_message_bytes: 8 << 20,
+            // A step of a session is an fsync or two: more at once would only wait for the disk.
+            max_messages: 64,
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
@@ -70,6 +81,20 @@ pub struct Options {
     pub fixtures: Fixtures,
     /// How often somebody may ask. Nothing is limited unless it was configured.
     pub rate_limiter: RateLimiter,
+    /// The guided sessions, for MCP.
+    pub guides: Guides,
+    /// Who answers what is outside of the protocol: the pages of people. Without any, such paths get an envelope.
+    pub pages: Option<Router>,
+}
+
+/// Guided sessions, as they are served over HTTP.
+pub struct Guides {
+    /// The sessions of each tenant.
+    pub tenants: Arc<Tenants>,
+    /// Where workspaces are opened that a caller names.
+    pub workspace_roots: WorkspaceRoots,
+    /// Web pages that may ask besides those of this machine and of this host, such as `https://app.example`.
+    pub allowed_origins: Vec<String>,
 }
 
 /// The ids of the loaded workflows that exist for conformance. Shared with whoever loads them.
@@ -110,6 +135,13 @@ pub(super) struct Shared {
     pub(super) denials: Denials,
     pub(super) cursors: Cursors,
     pub(super) streams: Arc<tokio::sync::Semaphore>,
+    pub(super) tenants: Arc<Tenants>,
+    pub(super) workspace_roots: Arc<WorkspaceRoots>,
+    pub(super) visitors: Visitors,
+    /// Places for messages of MCP.
+    pub(super) messages: Arc<tokio::sync::Semaphore>,
+    /// Who answers what is outside of the protocol: the pages of people.
+    pub(super) pages: Option<Router>,
     /// Told once, when the service stops: streams end then, and long polls are answered.
     pub(super) stopping: tokio::sync::watch::Sender<bool>,
 }
@@ -120,6 +152,10 @@ impl HttpState {
         let cursors = Cursors::new(&*options.entropy);
         Self(Arc::new(Shared {
             streams: Arc::new(tokio::sync::Semaphore::new(options.settings.max_streams)),
+            messages: Arc::new(tokio::sync::Semaphore::new(options.settings.max_messages)),
+            visitors: Visitors::new(options.runs.public_url(), &options.guides.allowed_origins),
+            tenants: options.guides.tenants,
+            workspace_roots: Arc::new(options.guides.workspace_roots),
             runs: options.runs,
             settings: options.settings,
             entropy: options.entropy,
@@ -129,6 +165,7 @@ impl HttpState {
             metrics: Metrics::default(),
             denials: Denials::default(),
             cursors,
+            pages: options.pages,
             stopping: tokio::sync::watch::Sender::new(false),
         }))
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use flow::trace::TraceParent;
 use host::system::Entropy;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -13,7 +14,7 @@ pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent"
 pub(super) struct TraceContext {
     trace_id: u128,
     span_id: u64,
-    flags: u8,
+    sampled: bool,
 }
 
 impl TraceContext {
@@ -26,10 +27,10 @@ impl TraceContext {
         let own = Self {
             trace_id: trace.iter().fold(0, |id, byte| id << 8 | u128::from(*byte)),
             span_id: span.iter().fold(0, |id, byte| id << 8 | u64::from(*byte)),
-            flags: 0,
+            sampled: false,
         };
-        let parent = headers.get(TRACEPARENT).and_then(|value| parse(value.to_str().ok()?));
-        parent.map_or(own, |(trace_id, flags)| Self { trace_id, flags, ..own })
+        let parent = headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.to_str().ok()?).ok());
+        parent.map_or(own, |TraceParent { trace_id, sampled, .. }| Self { trace_id, sampled, ..own })
     }
 
     /// The id of the trace, as text.
@@ -45,26 +46,8 @@ impl TraceContext {
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
+        write!(formatter, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, u8::from(self.sampled))
     }
-}
-
-/// The trace and the flags of a header.
-fn parse(text: &str) -> Option<(u128, u8)> {
-    let hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let mut parts = text.split('-');
-    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let lengths = (version.len(), trace.len(), span.len(), flags.len()) == (2, 32, 16, 2);
-    if !lengths || version == "ff" || ![version, trace, span, flags].into_iter().all(hex) {
-        return None;
-    }
-    // A later version may have more parts, this one has not.
-    if version == "00" && parts.next().is_some() {
-        return None;
-    }
-    let trace_id = u128::from_str_radix(trace, 16).ok().filter(|id| *id != 0)?;
-    u64::from_str_radix(span, 16).ok().filter(|id| *id != 0)?;
-    Some((trace_id, u8::from_str_radix(flags, 16).ok()?))
 }
 
 #[cfg(test)]
@@ -82,7 +65,7 @@ mod tests {
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
         let context = of(&format!("00-{trace}-00f067aa0ba902b7-01"));
         assert_eq!(context.id(), trace);
-        assert_eq!(context.flags, 1);
+        assert!(context.sampled);
         assert_ne!(context.span_id, 0x00f0_67aa_0ba9_02b7, "the answer is a span of its own");
         assert_eq!(of(&format!("01-{trace}-00f067aa0ba902b7-01-more")).id(), trace);
         let refused = [

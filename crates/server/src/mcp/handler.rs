@@ -33,7 +33,9 @@ impl ServerHandler for Mcp {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(Tool::ALL.map(|tool| entry(definition(tool))).to_vec()))
+        // A tool that would only refuse is not offered.
+        let offered = Tool::ALL.into_iter().filter(|tool| self.service.admit(*tool).is_ok());
+        Ok(ListToolsResult::with_all_items(offered.map(|tool| entry(definition(tool))).collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<ToolEntry> {

@@ -192,6 +192,10 @@ pub(super) fn checkpoint(reply: &CheckpointReply) -> String {
 
 /// A reply to `resume_session`.
 pub(super) fn resume(reply: &ResumeReply) -> String {
+    reply.warnings.iter().fold(found(reply), |text, warning| text + &format!("\nNote: {warning}\n"))
+}
+
+fn found(reply: &ResumeReply) -> String {
     if reply.candidates.is_empty() {
         return "No run was found. Widen the search (fewer words, no `sameWorkspaceOnly`), or begin one with \
                 start_workflow; list_workflows shows what there is.\n"

@@ -158,6 +158,7 @@ pub(super) fn resume() -> Value {
                     "sessionId, runId, workflowId, sessionTitle, snippet, confidence, whyMatched, nextCall and more."})),
             ),
             ("totalEligible", count("How many runs there are to choose from.")),
+            ("warnings?", list(&text("What to know besides."))),
         ],
     )
 }

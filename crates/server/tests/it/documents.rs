@@ -25,3 +25,14 @@ pub(crate) fn same(path: &Path, text: &str) {
         path.display()
     );
 }
+
+#[test]
+fn every_code_of_the_protocol_is_explained() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let page = fs::read_to_string(root.join("docs/openwop.md")).unwrap();
+    for code in host::runs::ApiCode::ALL {
+        let row = page.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{code}`")));
+        let row = row.unwrap_or_else(|| panic!("docs/openwop.md has no row for {code}"));
+        assert!(row.contains(&code.status().to_string()), "{code}: {row}");
+    }
+}

@@ -234,7 +234,7 @@ impl GuideService for Fake {
     fn resume(&self, request: &ResumeRequest) -> Answer<ResumeReply> {
         self.note(request);
         if request.query.as_deref() == Some("nothing") {
-            return Ok(ResumeReply { candidates: Vec::new(), total_eligible: 0 });
+            return Ok(ResumeReply { candidates: Vec::new(), total_eligible: 0, warnings: Vec::new() });
         }
         Ok(ResumeReply {
             candidates: vec![json!({
@@ -246,6 +246,7 @@ impl GuideService for Fake {
                 "nextCall": {"tool": "continue_workflow", "params": {"continueToken": "st.v1.r", "intent": "rehydrate"}},
             })],
             total_eligible: 7,
+            warnings: Vec::new(),
         })
     }
 

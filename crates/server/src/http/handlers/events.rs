@@ -67,6 +67,9 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
     })?;
     let messages = call.query.text("streamMode").is_some_and(|text| text.contains("messages"));
     let resumed = from > 0;
+    // Notes are of the kind that readers of updates see.
+    let notes = !modes.is_values() && modes.show(&EventKind::Other("run.annotated".into()));
+    let following = if notes { following.with_notes() } else { following };
     let watch = Watch {
         _place: place,
         _counted: call.state.metrics.stream(),
@@ -239,6 +242,11 @@ impl Watch {
     }
 
     fn take(&mut self, batch: Batch) {
+        if let Some(note) = &batch.note {
+            // Without an id: it is not in the log, and nobody can go on after it.
+            self.ready.push_back(Frame::default().event("run.annotated").data(&**note));
+            return;
+        }
         if self.modes.is_values() {
             let shown =
                 batch.events.iter().rev().find(|(_, text)| self.shows(text)).map(|(sequence, _)| *sequence);

@@ -20,6 +20,12 @@ pub(in super::super) async fn resolve(call: Call) -> Answered {
     resolve_with(call, value).await
 }
 
+/// `GET /v1/runs/{runId}/interrupts/{nodeId}`
+pub(in super::super) async fn inspect(call: Call) -> Answered {
+    let (run_id, node_id) = (call.param("runId"), call.param("nodeId"));
+    Ok(answer::json(200, &call.state.runs.connection(&call.caller, run_id, node_id)?))
+}
+
 /// `POST /v1/runs/{runId}/approvals/{nodeId}`: as before interrupts had a name, with the answer as the body itself.
 pub(in super::super) async fn approve(call: Call) -> Answered {
     let value = match resume_value(&call.body) {

@@ -5,6 +5,7 @@ use axum::response::Response;
 use bytes::{BufMut as _, BytesMut};
 use flow::run::RunStatus;
 use flow::store::RunFilter;
+use flow::trace::TraceParent;
 use host::runs::create::Creation;
 use host::runs::read::MAX_LISTED;
 use host::runs::{ApiCode, Refusal};
@@ -13,6 +14,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::super::exchange::Call;
 use super::super::route::Answered;
+use super::super::trace::TRACEPARENT;
 use super::super::{answer, encoding};
 
 const DEDUP: HeaderName = HeaderName::from_static("x-dedup");
@@ -43,7 +45,8 @@ pub(in super::super) async fn create(call: Call) -> Answered {
             })?)
         }
     };
-    let creation = Creation { exclusive, forced_engine_version };
+    let trace = call.headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.to_str().ok()?).ok());
+    let creation = Creation { exclusive, forced_engine_version, trace };
     let reply = call.state.runs.create(&call.caller, &call.body, creation, call.keyed.as_ref()).await?;
     Ok(answer::reply(reply, call.keyed.is_some()))
 }
@@ -87,6 +90,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         status,
         workflow_id: call.query.text("workflowId").map(str::to_owned),
         tag: call.query.text("tag").map(str::to_owned),
+        waiting: false,
         before,
     };
     let (runs, next) = call.state.runs.list(&call.caller, &filter, limit)?;

@@ -27,6 +27,25 @@ pub(in super::super) async fn events(call: Call) -> Answered {
     Ok(answer::json(200, &json!({"events": events})))
 }
 
+/// `GET /v1/host/sample/test/runs/{runId}/variables`
+pub(in super::super) async fn variables(call: Call) -> Answered {
+    let (snapshot, _) = call.state.runs.read(&call.caller, call.param("runId"))?;
+    let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or_default();
+    Ok(answer::json(200, &json!({"variables": snapshot["variables"]})))
+}
+
+/// `POST /v1/host/sample/test/runs/{runId}/variables`
+pub(in super::super) async fn set_variables(call: Call) -> Answered {
+    call.only(&["variables"])?;
+    let Some(Value::Object(variables)) = call.body.get("variables") else {
+        let message = "`variables`, an object of names and values, is required";
+        return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "variables"));
+    };
+    let (runs, run_id) = (&call.state.runs, call.param("runId"));
+    let reply = runs.assign(&call.caller, run_id, variables.clone(), call.keyed.as_ref()).await?;
+    Ok(answer::reply(reply, call.keyed.is_some()))
+}
+
 /// `POST /v1/host/sample/test/debug-bundle/export`
 pub(in super::super) async fn bundle(call: Call) -> Answered {
     let Some(run_id) = call.body.get("runId").and_then(Value::as_str) else {

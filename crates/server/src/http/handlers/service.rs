@@ -2,21 +2,39 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use canon::digest::Digest;
 use host::runs::Refusal;
-use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::json;
 
 use super::super::exchange::Call;
 use super::super::route::Answered;
-use super::super::{answer, discovery, openapi};
+use super::super::{answer, discovery, encoding, openapi};
 
 /// What changes only with the program may be kept for five minutes.
 const FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
+/// The tag of what is advertised.
+const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
+
 /// `GET /.well-known/openwop`
 pub(in super::super) async fn discovery(call: Call) -> Answered {
-    let mut response = answer::json(200, &discovery::document(&call.state));
+    let document = discovery::document(&call.state).to_string();
+    // Clients that keep the document see by this whether another would say something else.
+    let tag = format!("\"{}\"", &Digest::of_bytes(document.as_bytes()).to_hex()[..32]);
+    let mut response = match encoding::matches(&call.headers, &tag) {
+        Some(_) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        None => answer::json_bytes(200, document),
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(ETAG, tag.clone());
+        response.headers_mut().insert(CAPABILITIES_ETAG, tag);
+    }
     response.headers_mut().insert(CACHE_CONTROL, FIVE_MINUTES);
     Ok(response)
 }
@@ -45,7 +63,7 @@ pub(in super::super) async fn readiness(call: Call) -> Answered {
 
 /// `GET /metrics`
 pub(in super::super) async fn metrics(call: Call) -> Answered {
-    let mut response = Response::new(Body::from(call.state.metrics.text()));
+    let mut response = Response::new(Body::from(call.state.metrics.text(&call.state.runs.counts())));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)

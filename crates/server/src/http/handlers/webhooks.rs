@@ -1,9 +1,5 @@
 //! Subscriptions.
 
-use axum::body::Body;
-use axum::response::Response;
-use http::StatusCode;
-
 use super::super::answer;
 use super::super::exchange::Call;
 use super::super::route::Answered;
@@ -22,8 +18,7 @@ pub(in super::super) async fn register(call: Call) -> Answered {
 /// `DELETE /v1/webhooks/{webhookId}`
 pub(in super::super) async fn delete(call: Call) -> Answered {
     let (webhook_id, tenant) = (call.param("webhookId"), call.query.text("tenantId"));
-    call.state.runs.delete_webhook(&call.caller, webhook_id, tenant).await?;
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    Ok(response)
+    let keyed = call.keyed.as_ref();
+    let reply = call.state.runs.delete_webhook(&call.caller, webhook_id, tenant, keyed).await?;
+    Ok(answer::reply(reply, keyed.is_some()))
 }

@@ -1,10 +1,14 @@
 //! Workflows: registered, listed, read.
 
+use host::runs::read::MAX_LISTED;
 use serde_json::{Value, json};
 
 use super::super::answer;
 use super::super::exchange::Call;
 use super::super::route::Answered;
+
+/// How many workflows a list shows where nobody says.
+const DEFAULT_LISTED: u64 = 100;
 
 /// `POST /v1/workflows`
 pub(in super::super) async fn register(call: Call) -> Answered {
@@ -14,12 +18,18 @@ pub(in super::super) async fn register(call: Call) -> Answered {
 
 /// `GET /v1/workflows`
 pub(in super::super) async fn list(call: Call) -> Answered {
-    let workflows = call.state.runs.workflows(&call.caller)?;
-    let workflows: Vec<Value> = workflows
-        .into_iter()
-        .map(|(id, digest)| json!({"workflowId": id, "digest": digest.to_hex()}))
-        .collect();
-    Ok(answer::json(200, &json!({"workflows": workflows})))
+    let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
+    let limit = usize::try_from(limit).unwrap_or(MAX_LISTED).min(MAX_LISTED);
+    let page = call.state.runs.workflow_page(&call.caller, call.query.text("cursor"), limit)?;
+    // Ids of the caller's own workflows are nothing to hide: the last one says where the next page begins.
+    let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| id.clone());
+    let workflows: Vec<Value> =
+        page.into_iter().map(|(id, digest)| json!({"workflowId": id, "digest": digest.to_hex()})).collect();
+    let mut body = json!({"workflows": workflows});
+    if let Some(next) = next {
+        body["nextCursor"] = next.into();
+    }
+    Ok(answer::json(200, &body))
 }
 
 /// `GET /v1/workflows/{workflowId}`

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::client::Answer;
-use super::service::{Host, KEY, READER, protocol_file};
+use super::service::{Host, KEY, READER, gate, noop, protocol_file};
 
 async fn open(host: &Host, path: &str) -> Answer {
     host.send("GET", path, &[], None).await
@@ -29,6 +29,20 @@ async fn discovery_is_open_and_says_what_the_profiles_look_for() {
     for (name, family) in families {
         assert_eq!(&document[name], family, "{name}");
     }
+}
+
+#[tokio::test]
+async fn discovery_has_a_tag_that_changes_with_what_it_says() {
+    let host = Host::start().await;
+    let first = open(&host, "/.well-known/openwop").await;
+    let tag = first.header("capabilities-etag").unwrap().to_owned();
+    assert_eq!(first.header("etag"), Some(tag.as_str()));
+    let unchanged = host.send("GET", "/.well-known/openwop", &[("if-none-match", &tag)], None).await;
+    assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
+    host.fixtures.set(["conformance-noop".to_owned()]);
+    let changed = host.send("GET", "/.well-known/openwop", &[("if-none-match", &tag)], None).await;
+    changed.expect(200);
+    assert_ne!(changed.header("capabilities-etag"), Some(tag.as_str()));
 }
 
 /// Leaves out what other documents say: they are about parts that are not served.
@@ -85,4 +99,28 @@ async fn a_trace_is_carried_on() {
     assert!(told.starts_with(&format!("00-{trace}-")) && told.ends_with("-01"), "{told}");
     assert_ne!(told, parent);
     assert_eq!(open(&host, "/healthz").await.header("traceparent").unwrap().len(), 55);
+}
+
+#[tokio::test]
+async fn runs_are_counted_by_how_they_ended() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    host.register(&gate()).await;
+    host.create("noop").await;
+    let waiting = host.create("gate").await;
+    host.create("gate").await;
+    host.post(&format!("/v1/runs/{waiting}/cancel"), &serde_json::json!({})).await.expect(200);
+    let text = host.get("/metrics").await.text();
+    for line in [
+        "openwop_run_created_total 3",
+        "openwop_run_completed_total{openwop_run_status=\"completed\"} 1",
+        "openwop_run_completed_total{openwop_run_status=\"cancelled\"} 1",
+        "openwop_run_completed_total{openwop_run_status=\"failed\"} 0",
+        "openwop_run_active 1",
+        "openwop_interrupt_requested_total 2",
+        "openwop_run_duration_seconds_count 2",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line} in\n{text}");
+    }
+    assert!(!text.contains(&waiting), "nothing of a run is told");
 }

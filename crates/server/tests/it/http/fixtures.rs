@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::published::Published;
 use super::service::{Host, protocol_file, protocol_folder};
 
 fn fixture(id: &str) -> Option<Value> {
@@ -144,8 +145,8 @@ async fn answers_that_a_profile_does_not_take_leave_the_run_waiting() {
 }
 
 #[tokio::test]
-async fn no_fixture_makes_the_host_fail() {
-    let Some(fixtures) = protocol_folder("fixtures") else { return };
+async fn no_fixture_makes_the_host_fail_and_every_answer_is_as_it_was_published() {
+    let (Some(fixtures), Some(published)) = (protocol_folder("fixtures"), Published::read()) else { return };
     let host = Host::start().await;
     let mut ids = Vec::new();
     for workflow in fixtures {
@@ -164,15 +165,23 @@ async fn no_fixture_makes_the_host_fail() {
         }
         let run_id = created.json()["runId"].as_str().unwrap().to_owned();
         let path = format!("/v1/runs/{run_id}");
-        for path in [
-            path.clone(),
-            format!("{path}/events/poll?timeout=0"),
-            format!("{path}:diff?against={run_id}"),
-            format!("{path}/ancestry"),
-            format!("{path}/debug-bundle"),
-            format!("{path}/annotations"),
+        let note = json!({"signal": {"kind": "rating", "rating": 5}, "note": "good"});
+        published.check("annotation", &host.post(&format!("{path}/annotations"), &note).await.expect(201));
+        for (path, schema, each) in [
+            (path.clone(), "run-snapshot", None),
+            (format!("{path}/events/poll?timeout=0"), "run-event", Some("events")),
+            (format!("{path}:diff?against={run_id}"), "run-diff-response", None),
+            (format!("{path}/ancestry"), "run-ancestry-response", None),
+            (format!("{path}/debug-bundle"), "debug-bundle", None),
+            (format!("{path}/annotations"), "annotation", Some("annotations")),
         ] {
-            assert_eq!(host.get(&path).await.status, 200, "{id}: {path}");
+            let answer = host.get(&path).await.expect(200);
+            match each {
+                None => published.check(schema, &answer),
+                Some(each) => {
+                    answer[each].as_array().unwrap().iter().for_each(|item| published.check(schema, item));
+                }
+            }
         }
         host.post(&format!("{path}/cancel"), &json!({})).await.expect(200);
         let ended = host.end_of(&run_id).await;
@@ -183,4 +192,8 @@ async fn no_fixture_makes_the_host_fail() {
     }
     let verified = host.get("/v1/audit/verify").await.expect(200);
     assert_eq!(verified["chainValid"], true);
+    published.check("audit-verify-result", &verified);
+    for path in ["/v1/runs/none", "/v1/runs?limit=none", "/v1/nowhere", "/v1/interrupts/none"] {
+        published.check("error-envelope", &host.get(path).await.json());
+    }
 }

@@ -21,7 +21,7 @@ async fn post(host: &Host, headers: &[(&str, &str)], body: &[u8]) -> super::clie
 async fn bodies_that_are_no_json_are_refused_with_their_place() {
     let host = Host::start().await;
     let deep = "[".repeat(100_000);
-    let cases: [(&str, &[u8], &str); 9] = [
+    let cases: [(&str, &[u8], &str); 13] = [
         ("nothing", b"", "JSON_SYNTAX"),
         ("half", b"{\"workflowId\": ", "JSON_SYNTAX"),
         ("two", b"{} {}", "JSON_SYNTAX"),
@@ -31,6 +31,10 @@ async fn bodies_that_are_no_json_are_refused_with_their_place() {
         ("no text", b"{\"a\":\"\xff\"}", "JSON_INVALID_TEXT"),
         ("half a pair", b"{\"a\":\"\\ud800\"}", "JSON_INVALID_TEXT"),
         ("no number", b"{\"a\":1e999}", "JSON_INEXACT_NUMBER"),
+        ("another encoding", b"{\x00\"\x00a\x00\"\x00:\x001\x00}\x00", "JSON_SYNTAX"),
+        ("a mark of the order of bytes", b"\xef\xbb\xbf{}", "JSON_SYNTAX"),
+        ("a long spelling of a slash", b"{\"a\":\"\xc0\xaf\"}", "JSON_INVALID_TEXT"),
+        ("a raw control character", b"{\"a\":\"\x01\"}", "JSON_SYNTAX"),
     ];
     for (name, body, reason) in cases {
         let refused = post(&host, &[("content-type", "application/json")], body).await;
@@ -211,4 +215,43 @@ async fn a_client_that_asks_and_does_not_read_loses_its_place() {
     // More than the buffers of both ends take.
     greedy.write_all(ask.repeat(40).as_bytes()).await.unwrap();
     host.send("GET", "/healthz", &[], None).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_could_be_two_requests_is_never_answered_twice() {
+    let host = Host::start().await;
+    let hidden = "GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n";
+    let head = format!("POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\n");
+    let length = hidden.len() + 5;
+    let cases = [
+        (
+            "two ways to end",
+            format!("content-length: {length}\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"),
+        ),
+        (
+            "the other way round",
+            format!("transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\n{hidden}"),
+        ),
+        ("two lengths", format!("content-length: 0\r\ncontent-length: {length}\r\n\r\n{hidden}")),
+        ("a length with a sign", format!("content-length: +0\r\n\r\n{hidden}")),
+        ("no length", format!("content-length: x\r\n\r\n{hidden}")),
+        ("chunked is not last", format!("transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n{hidden}")),
+        ("almost chunked", format!("transfer-encoding: xchunked\r\n\r\n0\r\n\r\n{hidden}")),
+        ("a space before the colon", format!("transfer-encoding : chunked\r\n\r\n0\r\n\r\n{hidden}")),
+        ("a folded line", format!("x-a: b\r\n content-length: 0\r\ntransfer-encoding: x\r\n\r\n{hidden}")),
+        ("a chunk without end", format!("transfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n{hidden}")),
+        ("a chunk of no size", format!("transfer-encoding: chunked\r\n\r\n-1\r\n{hidden}")),
+        ("a zero byte", format!("x-a: \u{0}\r\n\r\n{hidden}")),
+    ];
+    for (name, rest) in cases {
+        let mut stream = TcpStream::connect(host.address).await.unwrap();
+        let _ = stream.write_all(format!("{head}{rest}").as_bytes()).await;
+        let _ = stream.shutdown().await;
+        let mut received = Vec::new();
+        let _ = stream.read_to_end(&mut received).await;
+        let text = String::from_utf8_lossy(&received);
+        assert!(text.matches("HTTP/1.1 ").count() <= 1, "{name}: {text}");
+        assert!(!text.contains("HTTP/1.1 2") && !text.contains("HTTP/1.1 5"), "{name}: {text}");
+        host.send("GET", "/healthz", &[], None).await.expect(200);
+    }
 }

@@ -210,3 +210,17 @@ async fn requests_under_way_are_answered_when_the_host_stops() {
     assert_eq!(polled.expect(200), json!({"events": [], "isComplete": false}));
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
+
+#[tokio::test]
+async fn mocks_of_providers_are_for_tests_and_there_are_none() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let body = json!({"workflowId": "noop", "configurable": {"mockProvider": {"id": "stream-text"}}});
+    let refused = host.post("/v1/runs", &body).await.refused(403, "mock_provider_forbidden");
+    assert_eq!(refused["details"]["supportedProviders"], json!([]));
+    assert_eq!(refused["details"]["requestedProvider"], "stream-text");
+    let (key, body) = (format!("Bearer {TESTER}"), body.to_string());
+    let headers = [("authorization", key.as_str()), ("content-type", "application/json")];
+    let refused = host.send("POST", "/v1/runs", &headers, Some(body.as_bytes())).await;
+    refused.refused(400, "unsupported_mock_provider");
+}

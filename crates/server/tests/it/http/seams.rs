@@ -3,10 +3,12 @@
 use serde_json::json;
 use server::http::Settings;
 
-use super::service::{Host, noop};
+use super::service::{Host, noop, workflow};
 
-const PATHS: [(&str, &str); 4] = [
+const PATHS: [(&str, &str); 6] = [
     ("GET", "/v1/host/sample/test/runs/none/events"),
+    ("GET", "/v1/host/sample/test/runs/none/variables"),
+    ("POST", "/v1/host/sample/test/runs/none/variables"),
     ("POST", "/v1/host/sample/test/debug-bundle/export"),
     ("POST", "/v1/host/sample/dispatch/fanout"),
     ("POST", "/v1/host/sample/workflows"),
@@ -75,4 +77,21 @@ async fn what_was_recorded_is_shown_whole() {
         host.post("/v1/host/sample/test/debug-bundle/export", &json!({"runId": run_id})).await.expect(200);
     assert_eq!(bundle["bundle"]["events"], bundle["events"]);
     host.post("/v1/host/sample/test/debug-bundle/export", &json!({})).await.refused(400, "validation_error");
+}
+
+#[tokio::test]
+async fn variables_of_a_run_under_way_are_read_and_set() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let gate = json!({"title": "t", "actions": ["accept"]});
+    let declared = json!([{"name": "id", "type": "string", "defaultValue": "first"}]);
+    host.register(&workflow("w", &[("gate", "core.approvalGate", gate)], &declared)).await;
+    let run_id = host.create("w").await;
+    let path = format!("/v1/host/sample/test/runs/{run_id}/variables");
+    assert_eq!(host.get(&path).await.expect(200), json!({"variables": {"id": "first"}}));
+    let set = host.post(&path, &json!({"variables": {"id": "second"}})).await.expect(200);
+    assert_eq!(set["updated"], json!(["id"]));
+    assert_eq!(host.get(&path).await.expect(200), json!({"variables": {"id": "second"}}));
+    host.post(&path, &json!({"variables": 1})).await.refused(400, "validation_error");
+    host.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).await.expect(200);
+    host.post(&path, &json!({"variables": {"id": "third"}})).await.refused(409, "conflict");
 }

@@ -1,11 +1,14 @@
 //! A host to talk to.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::definition::Capabilities;
 use flow::engine::Limits;
+use host::catalogue::{Catalogue, CatalogueOptions};
+use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::keys::{self, ApiKey};
 use host::runs::outbound::Outbound;
 use host::runs::rates::{RateLimiter, RateLimits};
@@ -13,7 +16,8 @@ use host::runs::secrets::NoSecrets;
 use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
 use host::system::{ManualClock, SystemClock, SystemEntropy};
 use serde_json::{Value, json};
-use server::http::{Fixtures, HttpState, Options, Settings, serve};
+use server::http::{Fixtures, Guides, HttpState, Options, Settings, serve};
+use storage::disk::RealDisk;
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -40,6 +44,8 @@ pub(crate) struct Host {
     pub(crate) runs: Runs,
     pub(crate) store: Arc<SqliteRuns>,
     pub(crate) fixtures: Fixtures,
+    /// Below this, workspaces are opened that agents name.
+    pub(crate) workspaces: PathBuf,
     shutdown: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<std::io::Result<()>>>,
     _folder: TempDir,
@@ -74,6 +80,8 @@ impl Host {
         let clock = runs.clone();
         tokio::spawn(async move { clock.keep_time().await });
         let fixtures = Fixtures::default();
+        let workspaces = folder.path().join("workspaces");
+        std::fs::create_dir(&workspaces).unwrap();
         let state = HttpState::new(Options {
             runs: runs.clone(),
             settings,
@@ -82,6 +90,12 @@ impl Host {
             rate_limiter: RateLimiter::new(limits),
             // Only the limits look at it: nothing that was spent comes back while a test asks.
             clock: Arc::new(ManualClock::at(0)),
+            guides: Guides {
+                tenants: Arc::new(tenants(folder.path())),
+                workspace_roots: WorkspaceRoots::new(vec![workspaces.clone()]),
+                allowed_origins: vec!["https://app.example".to_owned()],
+            },
+            pages: None,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -92,6 +106,7 @@ impl Host {
             runs,
             store,
             fixtures,
+            workspaces,
             shutdown: Some(shutdown),
             served: Some(served),
             _folder: folder,
@@ -170,6 +185,27 @@ impl Host {
     }
 }
 
+/// Guided sessions, with one workflow besides the bundled ones.
+fn tenants(folder: &Path) -> Tenants {
+    let flows = folder.join("flows");
+    std::fs::create_dir(&flows).unwrap();
+    let two_steps = json!({
+        "id": "team.two_steps", "name": "Two steps", "description": "A workflow of two steps.", "version": "1.0.0",
+        "steps": [
+            {"id": "one", "title": "The first", "prompt": "Do the first thing."},
+            {"id": "two", "title": "The second", "prompt": "Do the second thing."},
+        ],
+    });
+    std::fs::write(flows.join("two_steps.json"), two_steps.to_string()).unwrap();
+    let catalogue = Catalogue::new(CatalogueOptions {
+        configured_dirs: vec![flows],
+        sources_file: Some(folder.join("sources.toml")),
+        ..CatalogueOptions::default()
+    });
+    let disk = Arc::new(RealDisk::open(&folder.join("data")).unwrap());
+    Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap()
+}
+
 async fn put_keys(runs: &Runs) {
     let all = Scope::ALL.to_vec();
     let cases = [
@@ -189,6 +225,7 @@ async fn put_keys(runs: &Runs) {
             created_at: 0,
             expires_at,
             revoked_at,
+            session: None,
         };
         runs.put_key(keys::hash(text), &key).await.unwrap();
     }
@@ -245,8 +282,8 @@ pub(crate) fn gate() -> Value {
 }
 
 /// Where the project's copy of the protocol's own files is.
-fn protocol(path: &str) -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/openwop").join(path)
+fn protocol(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/openwop").join(path)
 }
 
 /// A file of the protocol's own, where the project's copy of them is there.

@@ -262,3 +262,25 @@ async fn there_are_only_so_many_streams_and_they_end_with_the_host() {
     open.stream.read_to_end(&mut rest).await.unwrap();
     assert!(rest.ends_with(b"0\r\n\r\n"), "the stream was ended properly");
 }
+
+#[tokio::test]
+async fn notes_are_told_to_those_who_watch_and_are_not_in_the_log() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let mut updates = Open::new(&host, &format!("/v1/runs/{run_id}/events")).await;
+    let mut values = Open::new(&host, &format!("/v1/runs/{run_id}/events?streamMode=values")).await;
+    updates.until(|text| text.contains("interrupt.requested")).await;
+    values.until(|text| text.contains("state.snapshot")).await;
+    let note = json!({"signal": {"kind": "label", "label": "odd"}, "note": "look here"});
+    let path = format!("/v1/runs/{run_id}/annotations");
+    let made = host.post(&path, &note).await.expect(201);
+    let seen = updates.until(|text| text.contains("run.annotated")).await;
+    let told = seen.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(told.trim()).unwrap()["payload"], made);
+    host.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).await.expect(200);
+    let snapshots = values.until(|text| text.contains("cancelled")).await;
+    assert!(!snapshots.contains("run.annotated"));
+    let log = stream(&host, &run_id, "?streamMode=debug", &[]).await;
+    assert!(!names(&log).contains(&"run.annotated"), "whoever comes later finds it among the annotations");
+}

@@ -39,3 +39,40 @@ async fn a_document_that_is_no_workflow_is_refused_with_the_places_that_are_wron
     assert_eq!(again.header("openwop-idempotent-replay"), Some("true"));
     host.post_with("/v1/workflows", &keyed, &gated).await.refused(409, "idempotency_key_mismatch");
 }
+
+#[tokio::test]
+async fn a_new_version_is_what_new_runs_are_of() {
+    let host = Host::start().await;
+    let version = |nodes: &[&str]| {
+        let nodes: Vec<_> = nodes.iter().map(|node| (*node, "core.noop", json!({}))).collect();
+        workflow("changing", &nodes, &json!([]))
+    };
+    let (first, second) = (version(&["a"]), version(&["a", "b"]));
+    // There and back again: a version that was there before is as new as any.
+    for (document, nodes) in [(&first, 1), (&second, 2), (&first, 1), (&second, 2)] {
+        host.register(document).await;
+        let run_id = host.create("changing").await;
+        assert_eq!(host.end_of(&run_id).await["nodeStates"].as_object().unwrap().len(), nodes);
+    }
+}
+
+#[tokio::test]
+async fn workflows_are_listed_page_by_page() {
+    let host = Host::start().await;
+    for id in ["c", "a", "e", "b", "d"] {
+        host.register(&workflow(id, &[("only", "core.noop", json!({}))], &json!([]))).await;
+    }
+    let mut seen = Vec::new();
+    let mut path = "/v1/workflows?limit=2".to_owned();
+    loop {
+        let page = host.get(&path).await.expect(200);
+        let ids = page["workflows"].as_array().unwrap().iter();
+        seen.push(
+            ids.map(|workflow| workflow["workflowId"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
+        );
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        path = format!("/v1/workflows?limit=2&cursor={next}");
+    }
+    assert_eq!(seen, [vec!["a", "b"], vec!["c", "d"], vec!["e"]]);
+    host.get("/v1/workflows?limit=0").await.refused(400, "validation_error");
+}

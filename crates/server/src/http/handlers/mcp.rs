@@ -1,0 +1,113 @@
+//! `POST /mcp`: the messages of MCP, one in each request.
+//!
+//! Nothing is remembered between two requests, whichever edition of the protocol a client speaks: `initialize` is answered without a
+//! session, a message needs none, and every answer is one JSON document. A client may come back after any pause, to another
+//! process, and with another connection; where a workflow is, its tokens say. So there is no stream to open with `GET` and no
+//! session to end with `DELETE`, which the protocol lets a server say with 405.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use host::runs::{ApiCode, Refusal, Scope};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::json;
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+use crate::mcp::Mcp;
+use crate::scoped::{Authority, Scoped};
+use crate::service::GuideService;
+
+/// What the protocol wants every client to take. The answer is always JSON.
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+pub(in super::super) async fn answer(call: Call) -> Answered {
+    let authority = match call.session {
+        Some(session) => Authority::Session(session),
+        None => Authority::Scopes(call.caller.scopes),
+    };
+    if !authority.opens_anything() {
+        return Err(Refusal::scope(Scope::SessionsDrive));
+    }
+    if call.message.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        let message = "a request carries one message of MCP, and no list of them; send each by itself";
+        return Err(Refusal::new(ApiCode::ValidationError, message));
+    }
+    let place = Arc::clone(&call.state.messages).try_acquire_owned().map_err(|_| {
+        Refusal::unavailable("as many messages of agents are being answered as this host takes", 1)
+    })?;
+    let limit = call.state.settings.max_message_bytes;
+    let service: Arc<dyn GuideService> = Arc::new(Scoped::new(
+        Arc::clone(&call.state.tenants),
+        call.caller.tenant,
+        authority,
+        Arc::clone(&call.state.workspace_roots),
+        // Held for as long as a thread works for this request, also when its client is gone.
+        place,
+    ));
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_sse_keep_alive(None)
+        .with_sse_retry(None)
+        // Both were checked on the way in, before the key.
+        .disable_allowed_hosts()
+        .disable_allowed_origins()
+        .with_max_request_body_bytes(limit);
+    let handler = move || Ok(Mcp::new(Arc::clone(&service)));
+    let protocol = StreamableHttpService::new(handler, Arc::new(NeverSessionManager::default()), config);
+    let mut request = Request::new(Full::new(call.message));
+    *request.method_mut() = Method::POST;
+    *request.headers_mut() = accepting(call.headers);
+    Ok(ours(protocol.handle(request).await.map(Body::new)).await)
+}
+
+/// The headers of a request, taking every client that takes JSON for one that takes what the protocol wants.
+fn accepting(mut headers: HeaderMap) -> HeaderMap {
+    let accepted: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let media = accepted.iter().flat_map(|value| value.split(','));
+    let mut media = media.map(|media| media.split(';').next().unwrap_or_default().trim());
+    if accepted.is_empty() || media.any(|media| matches!(media, "application/json" | "application/*" | "*/*"))
+    {
+        headers.insert(ACCEPT, BOTH);
+    }
+    // A body without a type was taken for JSON on the way in, and one of another type was refused.
+    headers.insert(CONTENT_TYPE, JSON);
+    headers
+}
+
+/// The answer of the protocol's library, with its refusals in our envelope. Errors of the protocol itself are JSON already.
+async fn ours(response: Response) -> Response {
+    let status = response.status();
+    let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media| *media == JSON);
+    if !status.is_client_error() && !status.is_server_error() || is_json {
+        let mut response = response;
+        response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let said = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let code = match status.as_u16() {
+        413 => ApiCode::PayloadTooLarge,
+        415 => ApiCode::UnsupportedMediaType,
+        500.. => ApiCode::InternalError,
+        _ => ApiCode::ValidationError,
+    };
+    let message = String::from_utf8_lossy(&said);
+    let body = json!({"error": code.as_str(), "message": flow::redact::text(&message)});
+    let mut response = answer::json(status.as_u16(), &body);
+    for (name, value) in &parts.headers {
+        if !matches!(*name, CONTENT_TYPE | CONTENT_LENGTH) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}

@@ -1,0 +1,304 @@
+//! The OpenAPI document, taken at its word: every operation is asked for what it describes and for what it does not, and answers
+//! with what it describes.
+
+mod generate;
+
+use std::collections::BTreeMap;
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use server::http::Settings;
+
+use self::generate::{Chance, anything, hostile, spoilt, valid};
+use super::client::Answer;
+use super::service::{Host, KEY, gate, noop, short, slow, workflow};
+
+/// How often each operation is asked as it should be, and as it should not.
+const AS_DESCRIBED: usize = 10;
+const OTHERWISE: usize = 20;
+
+/// Operations whose requests can be as described and still make no sense: an answer that nobody asked for, a range that is none.
+const OPINIONATED: [&str; 7] = [
+    "resolveInterrupt",
+    "approve",
+    "resolveToken",
+    "registerWorkflow",
+    "seedWorkflow",
+    "verifyAuditLog",
+    "fanOut",
+];
+
+/// One operation of the document.
+struct Operation<'d> {
+    name: &'d str,
+    method: String,
+    path: &'d str,
+    described: &'d Value,
+}
+
+/// A request, and whether it is as the document describes it.
+struct Request {
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Option<Value>,
+    as_described: bool,
+}
+
+/// The host, and what is there to be found.
+struct Site {
+    host: Host,
+    document: Value,
+    validators: BTreeMap<String, Validator>,
+    /// Runs that are over, and all of them.
+    ended: Vec<String>,
+    runs: Vec<String>,
+    tokens: Vec<String>,
+    webhooks: Vec<String>,
+    artifact: (String, String),
+}
+
+impl Site {
+    async fn open() -> Self {
+        let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+        let document = host.send("GET", "/v1/openapi.json", &[], None).await.expect(200);
+        let emits = workflow(
+            "conformance-artifact",
+            &[("emit", "conformance.artifact.emit", json!({"data": {"a": 1}}))],
+            &json!([]),
+        );
+        for workflow in [noop(), gate(), slow(), short(), emits] {
+            host.register(&workflow).await;
+        }
+        let made = host.create("conformance-artifact").await;
+        let run = host.end_of(&made).await;
+        let artifact_id = run["nodeStates"]["emit"]["outputs"]["artifactId"].as_str().unwrap().to_owned();
+        let mut ended = vec![made.clone(), host.create("noop").await];
+        let cancelled = host.create("slow").await;
+        host.post(&format!("/v1/runs/{cancelled}/cancel"), &json!({})).await.expect(200);
+        ended.push(cancelled);
+        let (waiting, running) = (host.create("gate").await, host.create("slow").await);
+        let token = host.get(&format!("/v1/runs/{waiting}")).await.expect(200)["interrupt"]["interruptToken"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let hook = json!({"url": "https://example.com/", "events": ["nothing.ever"]});
+        let hook = host.post("/v1/webhooks", &hook).await.expect(201);
+        let validators = validators(&document);
+        let runs = ended.iter().cloned().chain([waiting, running]).collect();
+        Self {
+            host,
+            document,
+            validators,
+            ended,
+            runs,
+            tokens: vec![token],
+            webhooks: vec![hook["webhookId"].as_str().unwrap().to_owned()],
+            artifact: (made, artifact_id),
+        }
+    }
+
+    /// What stands in a path: something that is there, mostly.
+    fn known(&self, operation: &str, name: &str, chance: &mut Chance) -> String {
+        if chance.below(6) == 0 {
+            return "none".to_owned();
+        }
+        let of = |values: &[String], chance: &mut Chance| chance.one_of(values).clone();
+        match (operation, name) {
+            ("readArtifact", "runId") => self.artifact.0.clone(),
+            (_, "artifactId") => self.artifact.1.clone(),
+            // A stream of a run that goes on does not end.
+            ("streamEvents", "runId") => of(&self.ended, chance),
+            (_, "runId" | "against") => of(&self.runs, chance),
+            (_, "workflowId") => (*chance.one_of(&["noop", "gate"])).to_owned(),
+            (_, "token") => of(&self.tokens, chance),
+            (_, "webhookId") => of(&self.webhooks, chance),
+            (_, "nodeId") => "gate".to_owned(),
+            _ => "x".to_owned(),
+        }
+    }
+
+    fn request(&self, operation: &Operation<'_>, as_described: bool, chance: &mut Chance) -> Request {
+        let parameters = operation.described["parameters"].as_array().unwrap();
+        // One thing is wrong at a time: a parameter, or the body.
+        let has_body = operation.described["requestBody"].is_object();
+        let places = parameters.len() + usize::from(has_body) * 3;
+        let wrong = (!as_described).then(|| chance.below(places.max(1)));
+        let (mut path, mut query, mut headers) = (operation.path.to_owned(), Vec::new(), Vec::new());
+        let mut is_valid = true;
+        for (place, parameter) in parameters.iter().enumerate() {
+            let name = parameter["name"].as_str().unwrap();
+            let spoil = wrong == Some(place);
+            is_valid &= !spoil;
+            let value = if spoil { hostile(chance) } else { self.value(operation, parameter, chance) };
+            match parameter["in"].as_str().unwrap() {
+                "path" => path = path.replace(&format!("{{{name}}}"), &escaped(&value)),
+                // Cursors cannot be made up.
+                "query" if name == "cursor" && !spoil => {}
+                "query" if spoil || parameter["required"] == true || chance.coin() || name == "timeout" => {
+                    query.push(format!("{name}={}", escaped(&value)));
+                }
+                // What cannot stand in a header is no request at all; `hostile.rs` sends such things.
+                "header" if spoil && value.chars().any(|character| !(' '..='~').contains(&character)) => {}
+                "header" if spoil || chance.coin() => headers.push((name.to_owned(), value)),
+                _ => {}
+            }
+        }
+        let body = has_body
+            .then(|| self.body(operation, wrong.is_some_and(|wrong| wrong >= parameters.len()), chance));
+        if let Some(body) = &body {
+            let name =
+                schema_name(&operation.described["requestBody"]["content"]["application/json"]["schema"]);
+            is_valid &= self.validators[name].is_valid(body);
+        }
+        let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        Request { path: path + &query, headers, body, as_described: is_valid }
+    }
+
+    fn value(&self, operation: &Operation<'_>, parameter: &Value, chance: &mut Chance) -> String {
+        let name = parameter["name"].as_str().unwrap();
+        match (parameter["in"].as_str().unwrap(), name) {
+            ("path", _) | (_, "against" | "workflowId") => self.known(operation.name, name, chance),
+            // Nobody waits here.
+            (_, "timeout") => "0".to_owned(),
+            (_, "X-Force-Engine-Version") => "1".to_owned(),
+            (_, "tenantId") => "a".to_owned(),
+            _ => match valid(&parameter["schema"], &self.document["components"], chance) {
+                Value::String(text) => text,
+                other => other.to_string(),
+            },
+        }
+    }
+
+    fn body(&self, operation: &Operation<'_>, spoil: bool, chance: &mut Chance) -> Value {
+        let schema = &operation.described["requestBody"]["content"]["application/json"]["schema"];
+        let mut body = match operation.name {
+            "registerWorkflow" | "seedWorkflow" => chance.one_of(&[noop(), gate(), short()]).clone(),
+            "fanOut" => json!({"nextWorkerIds": ["a", "b"], "config": {"fanOutPolicy": "parallel"}}),
+            _ => valid(schema, &self.document["components"], chance),
+        };
+        for (name, value) in [("workflowId", "noop"), ("tenantId", "a"), ("runId", self.ended[0].as_str())] {
+            if body.get(name).is_some_and(Value::is_string) {
+                body[name] = value.into();
+            }
+        }
+        if body.get("runIds").is_some() {
+            body["runIds"] = json!([self.ended[0], "none"]);
+        }
+        if !spoil {
+            return body;
+        }
+        if chance.below(8) == 0 { anything(chance) } else { spoilt(&body, chance) }
+    }
+
+    async fn send(&self, operation: &Operation<'_>, request: &Request) -> Answer {
+        let key = format!("Bearer {KEY}");
+        let mut headers = vec![("authorization", key.as_str()), ("content-type", "application/json")];
+        headers.extend(request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let body = request.body.as_ref().map(|body| body.to_string().into_bytes());
+        self.host.send(&operation.method.to_uppercase(), &request.path, &headers, body.as_deref()).await
+    }
+
+    /// What of an answer the document does not describe.
+    fn check(&self, operation: &Operation<'_>, request: &Request, answer: &Answer) -> Result<(), String> {
+        let insist = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
+        insist(answer.status < 500, "the host failed")?;
+        let described = &operation.described["responses"][answer.status.to_string()];
+        insist(described.is_object(), "the status is not described")?;
+        if let Some(body) = &request.body {
+            // A parameter that looks odd may be as good as any; a body that is not as described is refused.
+            let schema = &operation.described["requestBody"]["content"]["application/json"]["schema"];
+            let is_valid = self.validators[schema_name(schema)].is_valid(body);
+            insist(is_valid || answer.status >= 400, "the body is not as described, and was taken")?;
+        }
+        let meant = request.as_described && !OPINIONATED.contains(&operation.name);
+        let refused = [400, 413, 415].contains(&answer.status);
+        insist(!(meant && refused), "the request is as described, and was refused")?;
+        let Some(content) = described["content"].as_object() else {
+            return insist(answer.body.is_empty(), "there is a body, and none is described");
+        };
+        let media = answer.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default();
+        let content = content.get(media).ok_or_else(|| format!("{media} is not described"))?;
+        if media == "application/json" {
+            let validator = &self.validators[schema_name(&content["schema"])];
+            if let Some(error) = validator.iter_errors(&answer.json()).next() {
+                return Err(format!("{error} at {}", error.instance_path()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An exchange in a few lines.
+fn shown(operation: &Operation<'_>, request: &Request, answer: &Answer) -> String {
+    let cut = |text: &str| text.chars().take(400).collect::<String>();
+    let body = request.body.as_ref().map(ToString::to_string).unwrap_or_default();
+    let (path, body, text) = (cut(&request.path), cut(&body), cut(&String::from_utf8_lossy(&answer.body)));
+    format!("{} {path} {:?} {body}\n  {} {text}", operation.method, request.headers, answer.status)
+}
+
+fn schema_name(schema: &Value) -> &str {
+    schema["$ref"].as_str().unwrap().strip_prefix("#/components/schemas/").unwrap()
+}
+
+/// What checks each schema of the document.
+fn validators(document: &Value) -> BTreeMap<String, Validator> {
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let build = |name: &String| {
+        let schema = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$ref": format!("#/components/schemas/{name}"),
+            "components": document["components"],
+        });
+        (name.clone(), jsonschema::options().should_validate_formats(true).build(&schema).unwrap())
+    };
+    schemas.keys().map(build).collect()
+}
+
+/// A text as it stands in an address. Dots are escaped too, so that nothing on the way resolves them.
+fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_answers_as_it_is_described_whatever_it_is_asked() {
+    let site = Site::open().await;
+    let before = site.host.get(&format!("/v1/runs/{}", site.ended[0])).await.expect(200);
+    let (mut answered, mut found) = (BTreeMap::<u16, usize>::new(), Vec::new());
+    for (path, operations) in site.document["paths"].as_object().unwrap() {
+        for (method, described) in operations.as_object().unwrap() {
+            let name = described["operationId"].as_str().unwrap().trim_end_matches("ByColon");
+            let operation = Operation { name, method: method.clone(), path, described };
+            // Deletes what others need, once it has been asked for; slow, because it waits for its children.
+            let (well, badly) = match name {
+                // What a message of MCP is, and what answers it, its own specification says; `mcp.rs` asks for it.
+                "callMcp" => continue,
+                "fanOut" => (1, OTHERWISE),
+                _ => (AS_DESCRIBED, OTHERWISE),
+            };
+            for number in 0..well + badly {
+                let mut chance = Chance::new(number as u64);
+                let request = site.request(&operation, number < well, &mut chance);
+                let answer = site.send(&operation, &request).await;
+                if let Err(wrong) = site.check(&operation, &request, &answer) {
+                    found.push(format!("{wrong}: {}", shown(&operation, &request, &answer)));
+                }
+                *answered.entry(answer.status).or_default() += 1;
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} of {answered:?}:\n{}", found.len(), found.join("\n"));
+    for status in [200, 201, 400, 404, 409] {
+        assert!(answered.contains_key(&status), "{answered:?}");
+    }
+    // Nothing that was said has harmed anything.
+    assert_eq!(site.host.get(&format!("/v1/runs/{}", site.ended[0])).await.expect(200), before);
+    let listed = site.host.get("/v1/runs?limit=200").await.expect(200);
+    assert!(listed["runs"].as_array().unwrap().len() >= site.runs.len());
+    assert_eq!(site.host.get("/v1/audit/verify").await.expect(200)["chainValid"], true);
+    assert_eq!(site.host.get("/readyz").await.expect(200)["status"], "ready");
+}

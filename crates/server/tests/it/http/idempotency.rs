@@ -1,0 +1,87 @@
+//! One request, one answer: also where the answer is no.
+
+use serde_json::{Value, json};
+
+use super::client::Answer;
+use super::service::{Host, KEY, gate, noop};
+
+const REPLAY: &str = "openwop-idempotent-replay";
+
+fn keyed(key: &str) -> [(&str, &str); 1] {
+    [("idempotency-key", key)]
+}
+
+async fn post(host: &Host, path: &str, key: &str, body: &Value) -> Answer {
+    host.post_with(path, &keyed(key), body).await
+}
+
+#[tokio::test]
+async fn a_final_refusal_is_given_again_whatever_happened_meanwhile() {
+    let host = Host::start().await;
+    let body = json!({"workflowId": "noop"});
+    let refused = post(&host, "/v1/runs", "k", &body).await;
+    let first = refused.refused(404, "workflow_not_found");
+    host.register(&noop()).await;
+    let again = post(&host, "/v1/runs", "k", &body).await;
+    assert_eq!(again.refused(404, "workflow_not_found"), first);
+    assert_eq!(again.header(REPLAY), Some("true"));
+    post(&host, "/v1/runs", "k", &json!({"workflowId": "other"}))
+        .await
+        .refused(409, "idempotency_key_mismatch");
+    post(&host, "/v1/runs", "another", &body).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_refusal_that_can_be_mended_is_not_kept() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    for _ in 0..2 {
+        let refused = post(&host, "/v1/runs", "k", &json!({"workflowId": "noop", "tags": 1})).await;
+        refused.refused(400, "validation_error");
+        assert_eq!(refused.header(REPLAY), None);
+    }
+    post(&host, "/v1/runs", "k", &json!({"workflowId": "noop"})).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_conflict_is_final_and_the_answer_to_a_key_does_not_change_with_the_run() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let resume = format!("/v1/runs/{run_id}:resume");
+    post(&host, &resume, "r", &json!({})).await.refused(409, "conflict");
+    post(&host, &format!("/v1/runs/{run_id}:pause"), "p", &json!({})).await.expect(202);
+    let again = post(&host, &resume, "r", &json!({})).await;
+    again.refused(409, "conflict");
+    assert_eq!(again.header(REPLAY), Some("true"));
+    post(&host, &resume, "r2", &json!({})).await.expect(202);
+}
+
+#[tokio::test]
+async fn nothing_is_kept_for_somebody_unknown() {
+    let host = Host::start().await;
+    for _ in 0..2 {
+        let body = json!({"resumeValue": 1}).to_string();
+        let refused = host.send("POST", "/v1/interrupts/nonsense", &keyed("k"), Some(body.as_bytes())).await;
+        refused.refused(404, "interrupt_not_found");
+        assert_eq!(refused.header(REPLAY), None);
+    }
+}
+
+#[tokio::test]
+async fn ending_a_subscription_twice_with_one_key_is_ending_it_once() {
+    let host = Host::start().await;
+    let body = json!({"url": "https://example.com/hook", "events": ["run.completed"]});
+    let id = host.post("/v1/webhooks", &body).await.expect(201)["webhookId"].as_str().unwrap().to_owned();
+    let authorization = format!("Bearer {KEY}");
+    let delete = async |key: &str| {
+        let headers = [("authorization", authorization.as_str()), ("idempotency-key", key)];
+        host.send("DELETE", &format!("/v1/webhooks/{id}"), &headers, None).await
+    };
+    for replayed in ["false", "true"] {
+        let deleted = delete("k").await;
+        assert_eq!((deleted.status, deleted.body.len()), (204, 0));
+        assert_eq!(deleted.header(REPLAY), Some(replayed));
+    }
+    delete("other").await.refused(404, "subscription_not_found");
+}
