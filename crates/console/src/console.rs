@@ -1,0 +1,130 @@
+//! What the console works with.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use flow::event::Millis;
+use host::guided::Tenants;
+use host::runs::Runs;
+use host::runs::rates::{Rate, RateLimiter, RateLimits};
+use host::system::{Clock, Entropy};
+use host::workspaces::Workspaces;
+use tokio::sync::Semaphore;
+
+use crate::assets::Assets;
+use crate::composed::Composer;
+use crate::dispatch;
+use crate::door::Sessions;
+use crate::setting::Desired;
+
+/// How many live views there may be at once. Each holds a connection.
+const MAX_STREAMS: usize = 300;
+
+/// What a console is made of.
+pub struct Options {
+    /// The runs.
+    pub runs: Runs,
+    /// The guided sessions of each tenant.
+    pub guided: Arc<Tenants>,
+    /// The secrets that sign cookies, the current one first.
+    pub cookie_secrets: Vec<[u8; 32]>,
+    /// Where `console/modules` and `console/policy.json` are looked for.
+    pub data_dir: PathBuf,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// For the way in.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// What the program that serves the console knows of itself.
+#[derive(Clone)]
+pub struct Facts {
+    /// Where workspaces of agents may be. If there are none: anywhere, for the tenant of the data directory itself.
+    pub workspace_roots: Vec<PathBuf>,
+    /// Says what the process runs with, and what it would run with if it began now.
+    pub settings: Arc<dyn Fn() -> Desired + Send + Sync>,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self { workspace_roots: Vec::new(), settings: Arc::new(Desired::default) }
+    }
+}
+
+impl fmt::Debug for Facts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Facts")
+            .field("workspace_roots", &self.workspace_roots)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The console. Cheap to clone.
+#[derive(Clone)]
+pub struct Console(Arc<Shared>);
+
+/// What every request works with.
+pub(crate) struct Shared {
+    pub(crate) runs: Runs,
+    pub(crate) guided: Arc<Tenants>,
+    pub(crate) sessions: Sessions,
+    pub(crate) composer: Composer,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) facts: Facts,
+    pub(crate) assets: Assets,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) attempts: RateLimiter,
+    pub(crate) streams: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Console").field("runs", &self.0.runs).finish_non_exhaustive()
+    }
+}
+
+impl Console {
+    /// The console of a host that says nothing of itself.
+    pub fn new(options: Options) -> Self {
+        Self::with_facts(options, Facts::default())
+    }
+
+    /// The console of a host.
+    pub fn with_facts(options: Options, facts: Facts) -> Self {
+        let https = options.runs.public_url().starts_with("https://");
+        Self(Arc::new(Shared {
+            sessions: Sessions::new(options.cookie_secrets, https, options.entropy),
+            guided: options.guided,
+            composer: Composer::new(options.data_dir.join("console")),
+            workspaces: Workspaces::new(options.data_dir.join("workspaces")),
+            facts,
+            assets: Assets::new(),
+            clock: options.clock,
+            runs: options.runs,
+            // A person mistypes a few times; whoever guesses is slowed down, alone and in company.
+            attempts: RateLimiter::new(RateLimits {
+                key: Some(Rate::new(1, 10)),
+                tenant: None,
+                route: Some(Rate::new(20, 60)),
+            }),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+        }))
+    }
+
+    /// Everything under `/`, but for what the host answers itself.
+    pub fn router(&self) -> Router {
+        Router::new()
+            .fallback(|State(console): State<Arc<Shared>>, request| dispatch::answer(console, request))
+            .with_state(Arc::clone(&self.0))
+    }
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> Millis {
+        Millis(self.clock.now_ms())
+    }
+}

@@ -1,0 +1,273 @@
+//! The way of every request.
+
+use std::sync::{Arc, Mutex};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::response::{Html, IntoResponse as _, Response};
+use host::runs::{ApiCode, Caller, Refusal};
+use http::header::{ACCEPT, ALLOW, CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use maud::html;
+
+use crate::call::{Call, Fields};
+use crate::composed::Shell;
+use crate::console::Shared;
+use crate::door::{self, Session};
+use crate::page::{Answer, Page};
+use crate::provider::{self, Handler, Provider};
+use crate::{layout, live, parts};
+
+/// The largest form, in bytes. The inputs of a run have at most as many.
+const MAX_FORM_BYTES: usize = 1 << 20;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Answers a request.
+pub(crate) async fn answer(console: Arc<Shared>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    if let Some(name) = path.strip_prefix("/assets/") {
+        return door::guard(console.assets.answer(name, &parts.headers));
+    }
+    door::guard(entered(&console, &parts, body).await)
+}
+
+async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
+    let session = console.sessions.session(&parts.headers, console.now());
+    let form = match (&parts.method, parts.uri.path()) {
+        (&Method::GET | &Method::HEAD, _) => None,
+        (&Method::POST, _) => match form(&parts.headers, body).await {
+            Ok(form) => Some(form),
+            Err(refusal) => return plain(&refusal),
+        },
+        _ => {
+            let refusal = Refusal::new(ApiCode::MethodNotAllowed, "pages are read, and forms are sent");
+            let mut response = plain(&refusal);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"));
+            return response;
+        }
+    };
+    match (parts.uri.path(), &form) {
+        ("/sign-in", form) => return door::sign_in(console, parts, form.as_ref()).await,
+        ("/sign-out", Some(form)) => return door::sign_out(console, session.as_ref(), form),
+        _ => {}
+    }
+    let known = session.and_then(|session| {
+        let caller = console.runs.authenticate_hash(session.key).ok()?;
+        Some((session, caller))
+    });
+    match known {
+        Some((session, caller)) => signed_in(console, parts, form, &session, caller).await,
+        None => turned_away(parts),
+    }
+}
+
+/// Somebody who is not signed in, or not any more.
+fn turned_away(parts: &Parts) -> Response {
+    if is_stream(&parts.headers) {
+        // A stream cannot follow anybody to a form; the script loads the page again.
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let wanted = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let wanted = door::local_path(wanted).filter(|wanted| parts.method == Method::GET && *wanted != "/");
+    match wanted {
+        None => see("/sign-in"),
+        Some(wanted) => {
+            let to = form_urlencoded::byte_serialize(wanted.as_bytes()).collect::<String>();
+            see(&format!("/sign-in?to={to}"))
+        }
+    }
+}
+
+async fn signed_in(
+    console: &Arc<Shared>,
+    parts: &Parts,
+    form: Option<Fields>,
+    session: &Session,
+    caller: Caller,
+) -> Response {
+    let shell = console.composer.shell(&caller);
+    let path = parts.uri.path();
+    let found = shell.find(path).map(|(route, params)| (route.clone(), params));
+    let (handle, params) = found
+        .as_ref()
+        .map_or_else(Default::default, |(route, params)| (route.handle.clone(), params.clone()));
+    let is_post = form.is_some();
+    let call = Arc::new(Call {
+        console: Arc::clone(console),
+        shell: Arc::clone(&shell),
+        caller,
+        params,
+        query: Fields::read(parts.uri.query().unwrap_or_default().as_bytes()),
+        form: form.unwrap_or_default(),
+        now: console.now(),
+        handle,
+        path: path.to_owned(),
+        csrf: session.csrf.clone(),
+        regions: Mutex::default(),
+    });
+    let Some((route, _)) = found else { return shown(&call, not_found(&call, &shell).into()) };
+    if let Some(missing) = route.needs.iter().find(|scope| !call.may(**scope)) {
+        return shown(&call, refused(&Refusal::scope(*missing)).into());
+    }
+    let handler = match provider::of(&call.handle.owner_id, &call.handle.kind, &call.handle.id) {
+        Some(Provider::Route { get, post, .. }) => {
+            if is_post {
+                post
+            } else {
+                get
+            }
+        }
+        Some(Provider::Panel(_)) | None => {
+            return shown(&call, panel(&call, &route.key, "WCP_RENDER_HANDLE_MISSING").into());
+        }
+    };
+    let Some(handler) = handler else {
+        let message = if is_post { "this page takes no form" } else { "this is an action: it takes a form" };
+        return shown(&call, refused(&Refusal::new(ApiCode::MethodNotAllowed, message)).into());
+    };
+    if is_post && !is_ours(&parts.headers, session, &call.form) {
+        let message = "the form is too old, or not of this page; go back, load the page again and repeat it";
+        return shown(&call, refused(&Refusal::new(ApiCode::Forbidden, message)).into());
+    }
+    if !is_post && is_stream(&parts.headers) {
+        return live::stream(call, handler, session.key, &parts.headers).await;
+    }
+    let answer = match contained(handler, Arc::clone(&call)).await {
+        Some(Ok(answer)) => answer,
+        Some(Err(refusal)) => refused(&refusal).into(),
+        None => panel(&call, &route.key, "WCP_RENDER_COMPONENT_FAILED").into(),
+    };
+    shown(&call, answer)
+}
+
+/// Calls a provider so that its failure is its own: siblings, layout and process go on.
+pub(crate) async fn contained(handler: Handler, call: Arc<Call>) -> Option<Result<Answer, Refusal>> {
+    match tokio::spawn(handler(call)).await {
+        Ok(answered) => Some(answered),
+        Err(error) => {
+            tracing::error!(%error, "a page failed");
+            None
+        }
+    }
+}
+
+fn shown(call: &Call, answer: Answer) -> Response {
+    match answer {
+        Answer::Page(page) => {
+            let status = page.status;
+            (status, Html(layout::page(call, &page).0)).into_response()
+        }
+        Answer::See(path) => see(&path),
+        Answer::File(name, bytes) => {
+            // Kept and never shown by the browser, whatever it holds.
+            let name: String = name
+                .chars()
+                .map(|found| {
+                    if found.is_ascii_alphanumeric() || matches!(found, '.' | '-' | '_') {
+                        found
+                    } else {
+                        '_'
+                    }
+                })
+                .take(100)
+                .collect();
+            let mut response = bytes.into_response();
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+            if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+                headers.insert(CONTENT_DISPOSITION, value);
+            }
+            response
+        }
+    }
+}
+
+/// Whether a form came from a page of this session: it holds the token, and the browser does not say otherwise.
+fn is_ours(headers: &HeaderMap, session: &Session, form: &Fields) -> bool {
+    let site = headers.get(SEC_FETCH_SITE).and_then(|site| site.to_str().ok());
+    let is_from_here = site.is_none_or(|site| matches!(site, "same-origin" | "none"));
+    is_from_here && session.owns(form.text(parts::CSRF_FIELD).unwrap_or_default())
+}
+
+async fn form(headers: &HeaderMap, body: Body) -> Result<Fields, Refusal> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().unwrap_or_default().trim() != "application/x-www-form-urlencoded" {
+        let message = "forms are sent as application/x-www-form-urlencoded";
+        return Err(Refusal::new(ApiCode::UnsupportedMediaType, message));
+    }
+    let bytes = to_bytes(body, MAX_FORM_BYTES).await.map_err(|_| {
+        let message = format!("a form has at most {MAX_FORM_BYTES} bytes");
+        Refusal::new(ApiCode::PayloadTooLarge, message)
+    })?;
+    Ok(Fields::read(&bytes))
+}
+
+fn is_stream(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()) == Some("text/event-stream")
+}
+
+pub(crate) fn see(path: &str) -> Response {
+    door::see(path)
+}
+
+/// What could not be done, and what to do.
+pub(crate) fn refused(refusal: &Refusal) -> Page {
+    let status = StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let title = match refusal.code.status() {
+        403 => "Not allowed",
+        404 => "Not found",
+        409 | 410 => "Too late",
+        400..500 => "That did not work",
+        _ => "Something went wrong",
+    };
+    let body = html! {
+        p.notice.bad role="alert" { (refusal.message) }
+        @if !refusal.details.is_empty() {
+            details { summary { "Details" } (parts::json(&refusal.details.clone().into())) }
+        }
+        p.muted { "Code " code { (refusal.code.as_str()) } }
+    };
+    Page::new(title, body).status(status)
+}
+
+fn plain(refusal: &Refusal) -> Response {
+    let status = StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    (status, refusal.message.clone()).into_response()
+}
+
+/// A path that nothing is at: perhaps because a module is not ready.
+fn not_found(call: &Call, shell: &Shell) -> Page {
+    if let Some(module) = shell.inactive_at(&call.path) {
+        let body = html! {
+            p.notice { "This page belongs to the module " strong { (module.instance_id) }
+                ", which is " strong { (module.status) } "." }
+            (layout::fallbacks(call, Some(&module.instance_id)))
+            @if let Some(message) = &module.message { p { (message) } }
+        };
+        return Page::new("Not available now", body).status(StatusCode::NOT_FOUND);
+    }
+    let message = "there is no such page; it may have been moved or hidden by the policy of this console";
+    refused(&Refusal::new(ApiCode::NotFound, message))
+}
+
+/// What stands where a contribution could not be rendered: whose it is, the code, and how to try again.
+fn panel(call: &Call, key: &str, code: &str) -> Page {
+    let label = call.shell.route(key).and_then(|route| route.label.clone());
+    let body = html! {
+        section.panel {
+            h2 { (label.as_deref().unwrap_or(key)) }
+            p { "This part of the page could not be rendered. The rest of the console works on." }
+            dl.facts {
+                dt { "Belongs to" } dd { (call.handle.owner_id) }
+                dt { "Key" } dd { code { (key) } }
+                dt { "Code" } dd { code { (code) } }
+            }
+            p { a.button href=(call.path) { "Try again" } " "
+                (call.anchor("builtin-interlock-console:routes/diagnostics", &[], "Diagnostics")) }
+        }
+    };
+    Page::new("Not rendered", body).status(StatusCode::INTERNAL_SERVER_ERROR)
+}

@@ -1,0 +1,144 @@
+//! Signing in with a key, and out again.
+
+use std::net::IpAddr;
+
+use axum::response::{IntoResponse as _, Response};
+use host::runs::rates::Asked;
+use host::runs::{ApiCode, Refusal};
+use http::header::{LOCATION, SET_COOKIE};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use maud::{Markup, html};
+
+use super::Session;
+use crate::call::Fields;
+use crate::console::Shared;
+use crate::{layout, parts};
+
+/// The longest key that is looked up.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// Shows the form, or takes what was sent with it.
+pub(crate) async fn sign_in(console: &Shared, parts: &Parts, form: Option<&Fields>) -> Response {
+    let query = Fields::read(parts.uri.query().unwrap_or_default().as_bytes());
+    let wanted = form.unwrap_or(&query).text("to").and_then(local_path).unwrap_or("/").to_owned();
+    let Some(form) = form else { return show(console, parts, &wanted, None) };
+    match enter(console, parts, form) {
+        Ok(cookie) => {
+            let mut response = see(&wanted);
+            response.headers_mut().insert(SET_COOKIE, cookie);
+            response
+        }
+        Err(refusal) => show(console, parts, &wanted, Some(&refusal)),
+    }
+}
+
+fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderValue, Refusal> {
+    let now = console.now();
+    let peer = parts.extensions.get::<IpAddr>().map(ToString::to_string).unwrap_or_default();
+    // Before anything is looked at: whoever asks too often learns nothing, not even whether the key is good.
+    console.attempts.admit(&Asked { key: &peer, tenant: None, route: "sign-in" }, now)?;
+    let token = form.text(parts::CSRF_FIELD).unwrap_or_default();
+    if !console.sessions.is_visit(&parts.headers, token, now) {
+        let message = "the form was too old, or your browser keeps no cookies of this host; try again";
+        return Err(Refusal::new(ApiCode::Forbidden, message));
+    }
+    let key = form.text("key").filter(|key| key.len() <= MAX_KEY_BYTES).unwrap_or_default();
+    console.runs.authenticate(key).map_err(|refusal| match refusal.code {
+        ApiCode::Unauthenticated => {
+            let message = "this host knows no such key; make one with `interlock key new-api-key`";
+            Refusal::new(ApiCode::Unauthenticated, message)
+        }
+        _ => refusal,
+    })?;
+    let cookie = console.sessions.begin(host::runs::keys::hash(key), now);
+    cookie.ok_or_else(|| Refusal::new(ApiCode::InternalError, "the host has no secret to sign cookies with"))
+}
+
+fn show(console: &Shared, parts: &Parts, wanted: &str, refusal: Option<&Refusal>) -> Response {
+    let Some((token, cookie)) = console.sessions.visit(&parts.headers, console.now()) else {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "the system has no entropy to give").into_response();
+    };
+    let page = layout::bare(&console.assets, "Sign in", &form(&token, wanted, refusal));
+    let status = refusal.map_or(StatusCode::OK, |refusal| {
+        StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::BAD_REQUEST)
+    });
+    let mut response = (status, axum::response::Html(page.0)).into_response();
+    if let Some(cookie) = cookie {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn form(token: &str, wanted: &str, refusal: Option<&Refusal>) -> Markup {
+    html! {
+        form method="post" action="/sign-in" class="sign-in" {
+            h1 { "Sign in" }
+            @if let Some(refusal) = refusal {
+                p.notice.bad role="alert" { (refusal.message) }
+            }
+            input type="hidden" name=(parts::CSRF_FIELD) value=(token);
+            input type="hidden" name="to" value=(wanted);
+            label for="key" { "API key" }
+            input #key type="password" name="key" required autofocus autocomplete="current-password"
+                spellcheck="false" aria-describedby="key-help";
+            p #key-help.muted {
+                "The one that " code { "interlock serve" } " printed when it began, or one made with "
+                code { "interlock key new-api-key" } "."
+            }
+            button.primary type="submit" { "Sign in" }
+        }
+    }
+}
+
+/// Ends a session. Whoever has none is signed out already.
+pub(crate) fn sign_out(console: &Shared, session: Option<&Session>, form: &Fields) -> Response {
+    let token = form.text(parts::CSRF_FIELD).unwrap_or_default();
+    if session.is_some_and(|session| !session.owns(token)) {
+        return (StatusCode::FORBIDDEN, "the form was too old; go back and try again").into_response();
+    }
+    let mut response = see("/sign-in");
+    if let Some(cookie) = console.sessions.end() {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Sends somebody to a path of this console.
+pub(crate) fn see(path: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
+    response.headers_mut().insert(LOCATION, location);
+    response
+}
+
+/// A path of this host and of nowhere else, or nothing.
+pub(crate) fn local_path(text: &str) -> Option<&str> {
+    let is_local = text.starts_with('/') && !text.starts_with("//") && !text.starts_with("/sign-");
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    (is_local && is_plain && text.len() <= 2048).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_of_this_host_are_gone_back_to() {
+        let cases = [
+            ("/", true),
+            ("/runs?status=failed", true),
+            ("", false),
+            ("runs", false),
+            ("//example.org", false),
+            ("/\\example.org", false),
+            ("https://example.org", false),
+            ("/runs\r\nSet-Cookie: x", false),
+            ("/sign-out", false),
+            ("/sign-in?to=/", false),
+        ];
+        for (text, is_kept) in cases {
+            assert_eq!(local_path(text).is_some(), is_kept, "{text}");
+        }
+    }
+}

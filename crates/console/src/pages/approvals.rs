@@ -1,0 +1,402 @@
+//! What waits for somebody: the inbox, what exactly is asked, and the answer.
+
+use std::sync::Arc;
+
+use flow::definition::NodeType;
+use flow::state::Interrupt;
+use flow::store::RunFilter;
+use host::runs::{ApiCode, Refusal, Scope};
+use maud::{Markup, html};
+use serde_json::{Map, Value, json};
+
+use super::run_list::{self, RUN, RunRow, Waiting};
+use crate::call::Call;
+use crate::page::{Answer, Page, Wake};
+use crate::parts;
+use crate::parts::forms;
+use crate::provider::{self, Provider};
+
+const INBOX: &str = "builtin-interlock-approvals:routes/inbox";
+const INTERRUPT: &str = "builtin-interlock-approvals:routes/interrupt";
+const ANSWER: &str = "builtin-interlock-approvals:routes/answer";
+
+/// How many runs are on a page.
+const PAGE: usize = 50;
+
+/// The inbox.
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let filter = RunFilter { waiting: true, before: call.query.number("before"), ..RunFilter::default() };
+    let (runs, next) = run_list::read(&call, &filter, PAGE)?;
+    let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
+    let body = html! { (call.live("inbox", &inbox(&call, &runs))) (parts::more(older.as_deref(), "Older")) };
+    Ok(Page::new("Approvals", body).awake(Wake::Runs).into())
+}
+
+fn inbox(call: &Call, runs: &[RunRow]) -> Markup {
+    if runs.is_empty() {
+        let help = html! { p { "When a run needs a decision, an answer or an event from outside, it appears here." } };
+        return parts::empty("Nothing waits for anybody.", &help);
+    }
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Asked" } th { "For" } th { "Workflow" } th { "Since" } th { "Until" } th { "Run" } } }
+            tbody { @for run in runs { @if let Some(waiting) = &run.interrupt { tr {
+                th.wide scope="row" { (call.anchor(INTERRUPT, &[("runId", &run.run_id)], waiting.question())) }
+                td { (whom(waiting)) }
+                td { (run.workflow_id) }
+                td { @if let Some(at) = &waiting.requested_at { (call.timestamp(at)) } }
+                td { @if let Some(at) = &waiting.deadline { (call.timestamp(at)) } @else { span.muted { "open" } } }
+                td { (call.anchor(RUN, &[("runId", &run.run_id)], html! { span.mono { (parts::cut(&run.run_id, 14)) } })) }
+            } } } }
+        } }
+    }
+}
+
+/// Who is asked, as far as the gate says.
+fn whom(waiting: &Waiting) -> String {
+    let list = ["approversList", "approverRoleRefs", "approverGroupRefs", "audience"];
+    let named = list
+        .iter()
+        .find_map(|name| waiting.data.get(name)?.as_array())
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let names: Vec<&str> = named.iter().filter_map(Value::as_str).take(5).collect();
+    match waiting.kind.as_str() {
+        _ if !names.is_empty() => parts::cut(&names.join(", "), 80),
+        "approval" => "anybody who may approve".to_owned(),
+        "external-event" => "something outside".to_owned(),
+        _ => "anybody who may answer".to_owned(),
+    }
+}
+
+/// Everything that one run waits for.
+pub(crate) async fn one(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let run_id = call.param("runId")?;
+    let open = call.runs().open_interrupts(&call.caller, run_id)?;
+    let definition = call.runs().definition_of(&call.caller, run_id)?;
+    let wanted = call.query.text("node");
+    let shown: Vec<&Interrupt> =
+        open.iter().filter(|open| wanted.is_none_or(|node| open.node_id == node)).collect();
+    let body = html! {
+        @if shown.is_empty() {
+            (parts::empty("Nothing waits here any more.", &html! { p { "Somebody has answered, or the run has ended. " (call.anchor(RUN, &[("runId", run_id)], "See the run")) } }))
+        }
+        @for interrupt in shown {
+            @let kind = definition.nodes.iter().find(|node| node.id == interrupt.node_id).map(|node| node.kind);
+            (question(&call, run_id, interrupt, kind))
+        }
+    };
+    let title = if definition.name.is_empty() { definition.id.clone() } else { definition.name.clone() };
+    let page = Page::new(title, body)
+        .below("Approvals", call.link(INBOX, &[]))
+        .below(run_id, call.link(RUN, &[("runId", run_id)]));
+    Ok(page.into())
+}
+
+/// One question: what is asked, about what, how it stands, and the form.
+fn question(call: &Call, run_id: &str, interrupt: &Interrupt, kind: Option<NodeType>) -> Markup {
+    let data = &interrupt.data;
+    let text = |name: &str| data.get(name).and_then(Value::as_str);
+    let heading = match interrupt.kind.as_str() {
+        "clarification" => "Questions to answer",
+        _ => run_list::asked(data).unwrap_or("An answer is needed"),
+    };
+    let is_guided = kind.is_some_and(|kind| kind.as_str() == "interlock.guided");
+    html! {
+        section.panel id={ "ask-" (interrupt.sequence) } {
+            h2 { (parts::cut(heading, 300)) }
+            p.muted { (interrupt.kind) " at node " code { (interrupt.node_id) } ", asked " (call.time(interrupt.requested_at))
+                @if let Some(deadline) = interrupt.deadline { ", given up " (call.time(deadline)) } }
+            @for name in ["description", "message", "question"] { @if let Some(text) = text(name) { div.markdown { (parts::markdown(text)) } } }
+            (subject(data))
+            @if let Some(required) = data.get("requiredApprovals").and_then(Value::as_u64).filter(|required| *required > 1) {
+                p { strong { (interrupt.votes.iter().filter(|vote| vote.action != "reject").count()) " of " (required) } " approvals so far." }
+            }
+            @if !interrupt.votes.is_empty() {
+                ul.plain { @for vote in interrupt.votes.iter().take(50) { li { (vote.voter) ": " strong { (vote.action) } ", " (call.time(vote.at)) } } }
+            }
+            @if is_guided {
+                p.notice { "An agent is being guided here. The run goes on when its session completes; nobody answers for it." }
+            } @else if call.may(Scope::ApprovalsRespond) {
+                (answer_form(call, run_id, interrupt))
+            } @else {
+                p.notice { "Your key may look and not answer: that takes " code { "approvals:respond" } "." }
+            }
+        }
+    }
+}
+
+/// What exactly is being decided about.
+fn subject(data: &Value) -> Markup {
+    const SAID: &[&str] = &[
+        "title",
+        "prompt",
+        "description",
+        "message",
+        "question",
+        "actions",
+        "questions",
+        "requiredApprovals",
+    ];
+    let Value::Object(members) = data else { return parts::json_whole(data) };
+    let rest: Map<String, Value> = members
+        .iter()
+        .filter(|(name, _)| !SAID.contains(&name.as_str()) && *name != "artifactData")
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    html! {
+        @if let Some(artifact) = members.get("artifactData") {
+            h3 { "What is being decided about" }
+            (artifact_parts(artifact))
+        }
+        @if !rest.is_empty() { details open[!members.contains_key("artifactData")] { summary { "All that the run says about it" } (parts::json_whole(&Value::Object(rest))) } }
+    }
+}
+
+/// An artifact to be read: texts as the Markdown that they mostly are, each under its name; anything else as it is.
+fn artifact_parts(artifact: &Value) -> Markup {
+    let text = |text: &str| html! { div.markdown.card { (parts::markdown(text)) } };
+    match artifact {
+        Value::String(whole) => text(whole),
+        Value::Object(members) => html! {
+            @for (name, value) in members {
+                h4 { (name) }
+                @match value { Value::String(part) => (text(part)), value => (parts::json_whole(value)) }
+            }
+        },
+        other => parts::json_whole(other),
+    }
+}
+
+/// The form, by whoever draws this kind of question.
+fn answer_form(call: &Call, run_id: &str, interrupt: &Interrupt) -> Markup {
+    let family = interrupt.kind.split('.').next().unwrap_or_default();
+    let claims = [format!("activity:interrupt.{family}"), "activity:interrupt".to_owned()];
+    let handle = claims.iter().find_map(|claim| call.shell.claims.get(claim));
+    let panel = handle.and_then(|handle| match provider::of(&handle.owner_id, &handle.kind, &handle.id) {
+        Some(Provider::Panel(panel)) => Some((panel, handle.data.as_ref().unwrap_or(&Value::Null))),
+        Some(Provider::Route { .. }) | None => None,
+    });
+    let asked = json!({
+        "runId": run_id, "nodeId": interrupt.node_id, "interruptId": interrupt.id, "kind": interrupt.kind,
+        "data": interrupt.data, "schema": interrupt.resume_schema,
+    });
+    match panel {
+        Some((panel, data)) => panel(call, data, &asked),
+        None => custom(call, &Value::Null, &asked),
+    }
+}
+
+/// The form around the fields of one kind of answer.
+fn form(call: &Call, asked: &Value, shape: &str, fields: &Markup) -> Markup {
+    let text = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default();
+    let fields = html! {
+        input type="hidden" name="node" value=(text("nodeId"));
+        input type="hidden" name="interrupt" value=(text("interruptId"));
+        input type="hidden" name="shape" value=(shape);
+        (fields)
+    };
+    call.post_form(ANSWER, &[("runId", text("runId"))], "wide", &fields)
+}
+
+/// An id for a control that is there once for each question.
+fn id(asked: &Value, name: &str) -> String {
+    format!("{name}-{}", asked.get("nodeId").and_then(Value::as_str).unwrap_or_default())
+}
+
+/// Approvals: as the gate allows, accept, reject, refine, accept with changes, ask back.
+pub(crate) fn approval(call: &Call, _: &Value, asked: &Value) -> Markup {
+    let actions =
+        asked.pointer("/data/actions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    // Where a question names no actions it takes a yes or a no.
+    let allows = |name: &str| match actions {
+        [] => matches!(name, "accept" | "reject"),
+        actions => actions.iter().any(|action| action == name),
+    };
+    let artifact = asked.pointer("/data/artifactData");
+    let edited = artifact.map(|value| {
+        value.as_str().map_or_else(|| serde_json::to_string_pretty(value).unwrap_or_default(), str::to_owned)
+    });
+    let (reason, refine, edit) = (id(asked, "reason"), id(asked, "refine"), id(asked, "edit"));
+    html! {
+        (form(call, asked, "approval", &html! {
+            label for=(reason) { "Reason " span.muted { "(recorded with your decision)" } }
+            textarea id=(reason) name="reason" rows="2" maxlength="4000" {}
+            p.actions {
+                @if allows("accept") { button.primary type="submit" name="action" value="accept" { "Approve" } }
+                @if allows("reject") { button.danger type="submit" name="action" value="reject" { "Reject" } }
+                @if allows("ask") { button type="submit" name="action" value="ask" { "Ask back" } }
+                @if allows("override") { button type="submit" name="action" value="override" { "Override" } }
+            }
+        }))
+        @if allows("refine") { details.box { summary { "Send it back to be refined" }
+            (form(call, asked, "refine", &html! {
+                label for=(refine) { "What should be different" }
+                textarea id=(refine) name="feedback" required maxlength="8000" {}
+                p { button type="submit" name="action" value="refine" { "Send back" } }
+            }))
+        } }
+        @if allows("edit-accept") { details.box { summary { "Approve with changes" }
+            (form(call, asked, "edit", &html! {
+                label for=(edit) { "As it is to be" }
+                textarea id=(edit) name="edited" required rows="12" spellcheck="false" { (edited.unwrap_or_default()) }
+                p { button.primary type="submit" name="action" value="edit-accept" { "Approve this" } }
+            }))
+        } }
+    }
+}
+
+/// Questions: one field each.
+pub(crate) fn clarification(call: &Call, _: &Value, asked: &Value) -> Markup {
+    form(
+        call,
+        asked,
+        "clarification",
+        &html! {
+            @for (question_id, label, schema) in questions(asked) { (forms::field(&format!("answer.{question_id}"), &label, &schema, true)) }
+            p { button.primary type="submit" { "Answer" } }
+        },
+    )
+}
+
+/// The questions with their ids, what they ask, and what an answer has to be.
+fn questions(asked: &Value) -> Vec<(String, String, Value)> {
+    let list = asked.pointer("/data/questions").and_then(Value::as_array);
+    let known = list.into_iter().flatten().take(60).filter_map(|question| {
+        let id = question.get("id")?.as_str()?.to_owned();
+        let text =
+            ["question", "text", "prompt", "label"].iter().find_map(|name| question.get(name)?.as_str());
+        let mut schema = question.get("schema").cloned().unwrap_or_else(|| json!({"type": "string"}));
+        if let (Some(options), Value::Object(members)) =
+            (question.get("options").filter(|options| options.is_array()), &mut schema)
+        {
+            members.entry("enum").or_insert_with(|| options.clone());
+        }
+        Some((id.clone(), text.map_or(id, str::to_owned), schema))
+    });
+    known.collect()
+}
+
+/// An event from outside, as JSON, with what it has to match filled in.
+pub(crate) fn external_event(call: &Call, _: &Value, asked: &Value) -> Markup {
+    let correlation = asked.pointer("/data/correlation").cloned().unwrap_or_else(|| json!({}));
+    let text = serde_json::to_string_pretty(&correlation).unwrap_or_default();
+    let event = id(asked, "event");
+    form(
+        call,
+        asked,
+        "event",
+        &html! {
+            label for=(event) { "The event" }
+            textarea id=(event) name="event" rows="8" spellcheck="false" required { (text) }
+            p.hint { "A JSON object. What is filled in is what the run waits for, and has to stay as it is." }
+            p { button.primary type="submit" { "Tell the run" } }
+        },
+    )
+}
+
+/// A turn of a conversation, or its end.
+pub(crate) fn conversation(call: &Call, _: &Value, asked: &Value) -> Markup {
+    let message = id(asked, "message");
+    form(
+        call,
+        asked,
+        "conversation",
+        &html! {
+            label for=(message) { "Your turn" }
+            textarea id=(message) name="message" {}
+            p.actions {
+                button.primary type="submit" name="action" value="say" { "Send" }
+                button type="submit" name="action" value="close" { "End the conversation" }
+            }
+        },
+    )
+}
+
+/// Whatever the schema asks for, or JSON where there is none.
+pub(crate) fn custom(call: &Call, _: &Value, asked: &Value) -> Markup {
+    let schema =
+        asked.get("schema").filter(|schema| schema.is_object()).cloned().unwrap_or_else(|| json!({}));
+    form(
+        call,
+        asked,
+        "custom",
+        &html! {
+            (forms::fields("value", &schema))
+            p { button.primary type="submit" { "Answer" } }
+        },
+    )
+}
+
+/// Takes an answer.
+pub(crate) async fn answer(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let run_id = call.param("runId")?;
+    let form = &call.form;
+    let node = form.text("node").unwrap_or_default();
+    let open = call.runs().open_interrupts(&call.caller, run_id)?;
+    // The very question that was on the page: an answer never lands on the next one of the same node.
+    let interrupt =
+        open.iter().find(|open| open.node_id == node && Some(open.id.as_str()) == form.text("interrupt"));
+    let Some(interrupt) = interrupt else {
+        let message = "somebody has answered this, or the run has ended; see the run for what became of it";
+        return Err(Refusal::new(ApiCode::InterruptAlreadyResolved, message));
+    };
+    let value = resume_value(&call, interrupt)?;
+    call.runs().resolve(&call.caller, run_id, node, value, None).await?;
+    let still_open =
+        call.runs().open_interrupts(&call.caller, run_id)?.iter().any(|open| open.id == interrupt.id);
+    let done = if still_open { "voted" } else { "answered" };
+    super::actions::back(&call, run_id, done)
+}
+
+/// What the engine is told, from what was filled in.
+fn resume_value(call: &Call, interrupt: &Interrupt) -> Result<Value, Refusal> {
+    let form = &call.form;
+    let text = |name: &str| form.text(name).map(|text| text.replace("\r\n", "\n"));
+    let wrong = |message: &str| Refusal::new(ApiCode::ValidationError, message);
+    let action = form.text("action").unwrap_or_default();
+    match form.text("shape").unwrap_or_default() {
+        "approval" => {
+            let mut value = json!({"action": action});
+            if let Some(reason) = text("reason") {
+                value["reason"] = reason.into();
+            }
+            Ok(value)
+        }
+        "refine" => {
+            let feedback = text("feedback").ok_or_else(|| wrong("say what should be different"))?;
+            Ok(
+                json!({"action": "refine", "refineFeedback": {"scope": "whole", "text": feedback}, "feedback": feedback}),
+            )
+        }
+        "edit" => {
+            let edited = text("edited").ok_or_else(|| wrong("say what it is to be"))?;
+            let was_text = interrupt.data.get("artifactData").is_some_and(Value::is_string);
+            let edited = if was_text { Some(edited.into()) } else { forms::json(&edited) };
+            let edited = edited.ok_or_else(|| wrong("the changed artifact has to be JSON, as it was"))?;
+            Ok(json!({"action": "edit-accept", "editedArtifactData": edited}))
+        }
+        "clarification" => {
+            let mut answers = Map::new();
+            for (id, label, schema) in questions(&json!({"data": interrupt.data})) {
+                if let Some(value) = forms::one(&format!("answer.{id}"), &label, &schema, form)? {
+                    answers.insert(id, value);
+                }
+            }
+            Ok(json!({"answers": answers}))
+        }
+        "event" => {
+            let event = text("event").and_then(|text| forms::json(&text)).filter(Value::is_object);
+            Ok(json!({"eventPayload": event.ok_or_else(|| wrong("the event has to be a JSON object"))?}))
+        }
+        "conversation" => match (action, text("message")) {
+            ("close", message) => Ok(message.map_or_else(
+                || json!({"action": "close"}),
+                |message| json!({"action": "close", "content": message}),
+            )),
+            (_, Some(message)) => Ok(json!({"content": message})),
+            (_, None) => Err(wrong("say something, or end the conversation")),
+        },
+        _ => forms::filled("value", interrupt.resume_schema.as_ref().unwrap_or(&json!({})), form),
+    }
+}

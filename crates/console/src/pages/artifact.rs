@@ -1,0 +1,45 @@
+//! An artifact of a run.
+
+use std::sync::Arc;
+
+use host::runs::{ApiCode, Refusal};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::run_list::RUN;
+use crate::call::Call;
+use crate::page::{Answer, Page};
+use crate::parts;
+
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let run_id = call.param("runId")?;
+    let id = call
+        .query
+        .text("id")
+        .ok_or_else(|| Refusal::new(ApiCode::NotFound, "say which artifact, with `id`"))?;
+    let bytes = call.runs().artifact(&call.caller, run_id, id)?;
+    if call.query.text("download").is_some() {
+        return Ok(Answer::File(format!("{id}.json"), bytes.to_vec()));
+    }
+    let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let download = call.query.with("download", Some("1"));
+    let page = Page::new(id, body(&document, &download)).below(run_id, call.link(RUN, &[("runId", run_id)]));
+    Ok(page.into())
+}
+
+/// What it is, and what it holds: text as Markdown, everything else as it is.
+fn body(document: &Value, download: &str) -> Markup {
+    let text =
+        ["content", "markdown", "text"].iter().find_map(|name| Some((*name, document.get(name)?.as_str()?)));
+    let kind = ["artifactType", "mediaType", "contentType", "kind"]
+        .iter()
+        .find_map(|name| document.get(name)?.as_str());
+    html! {
+        p.actions { a.button href=(download) { "Download" } @if let Some(kind) = kind { span.muted { (kind) } } }
+        @if let Some((_, text)) = text { section.panel { div.markdown { (parts::markdown(text)) } } }
+        section.panel {
+            h2 { "As it is kept" }
+            (parts::json_whole(document))
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The events of a run, with what they carry.
+
+use std::sync::Arc;
+
+use flow::event::Event;
+use host::runs::{ApiCode, Refusal};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::run_list::RUN;
+use crate::call::Call;
+use crate::page::{Answer, Page, Wake};
+use crate::parts;
+
+/// How many events are on a page.
+const PAGE: u64 = 50;
+/// What is shown of the payload of one event among others, in characters.
+const SHORT: usize = 1200;
+
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let run_id = call.param("runId")?;
+    let (status, end) = call.runs().status(&call.caller, run_id)?;
+    let run = call.link(RUN, &[("runId", run_id)]);
+    if let Some(sequence) = call.query.number("event") {
+        let (events, _) = call.runs().event_page(&call.caller, run_id, sequence, 1)?;
+        let missing = || Refusal::new(ApiCode::NotFound, "the run has no such event");
+        let event = events.first().filter(|event| event.sequence == sequence).ok_or_else(missing)?;
+        let page = Page::new(format!("Event {sequence}"), whole(&call, event));
+        return Ok(page.below(run_id, run).below("Events", Some(call.path.clone())).into());
+    }
+    let from = call.query.number("from").unwrap_or(0).min(end);
+    let limit = usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let (events, more) = call.runs().event_page(&call.caller, run_id, from, limit)?;
+    let next = events.last().filter(|_| more).map(|event| event.sequence + 1);
+    let body = html! { (paging(&call, from, next, end)) (call.live("events", &table(&call, &events))) (paging(&call, from, next, end)) };
+    let wake = if more || status.is_terminal() { Wake::Never } else { Wake::Run(run_id.to_owned()) };
+    Ok(Page::new("Events", body)
+        .below("Runs", call.link("builtin-interlock-runs:routes/list", &[]))
+        .below(run_id, run)
+        .beside(parts::status(status.as_str()))
+        .awake(wake)
+        .into())
+}
+
+fn paging(call: &Call, from: u64, next: Option<u64>, end: u64) -> Markup {
+    let to = |from: u64| call.query.with("from", Some(&from.to_string()));
+    html! {
+        nav.actions aria-label="Pages of events" {
+            @if from > 0 { a.button href=(to(0)) { "First" } a.button href=(to(from.saturating_sub(PAGE))) rel="prev" { "Earlier" } }
+            @if let Some(next) = next { a.button href=(to(next)) rel="next" { "Later" } a.button href=(to(end.saturating_sub(PAGE))) { "Last" } }
+            span.muted { (end) " events" }
+        }
+    }
+}
+
+fn table(call: &Call, events: &[Event]) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th.number { "#" } th { "When" } th { "Event" } th { "Node" } th.wide { "Payload" } } }
+            tbody { @for event in events {
+                @let payload = Value::Object(event.payload.clone());
+                @let text = serde_json::to_string_pretty(&payload).unwrap_or_default();
+                tr {
+                    td.number { a href=(call.query.with("event", Some(&event.sequence.to_string()))) { (event.sequence) } }
+                    td { (call.time(event.timestamp)) }
+                    td { (event.kind.as_str()) }
+                    td { (event.node_id.as_deref().unwrap_or_default()) }
+                    td.wide { @if !event.payload.is_empty() {
+                        details id={ "e" (event.sequence) } { summary { span.mono { (parts::json_line(&payload)) } } pre.json { (parts::cut(&text, SHORT)) } }
+                    } }
+                }
+            } }
+        } }
+    }
+}
+
+/// One event with everything it carries.
+fn whole(call: &Call, event: &Event) -> Markup {
+    html! {
+        section.panel {
+            dl.facts {
+                dt { "Event" } dd { (event.kind.as_str()) }
+                @if let Some(node) = &event.node_id { dt { "Node" } dd { (node) } }
+                dt { "When" } dd { (call.time(event.timestamp)) " " span.muted { (flow::event::wire::timestamp(event.timestamp)) } }
+                @if let Some(cause) = &event.causation_id { dt { "Caused by" } dd { code { (cause) } } }
+            }
+            (parts::json_whole(&Value::Object(event.payload.clone())))
+        }
+    }
+}

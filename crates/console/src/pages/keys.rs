@@ -1,0 +1,82 @@
+//! The keys that may use this host, without what they are.
+
+use std::sync::Arc;
+
+use flow::event::Millis;
+use host::runs::{ApiKey, Refusal};
+use maud::{Markup, html};
+
+use super::guided;
+use crate::call::Call;
+use crate::page::{Answer, Page};
+use crate::parts;
+
+/// The page of the keys.
+const LIST: &str = "builtin-interlock-keys:routes/list";
+/// Takes a key back.
+const REVOKE: &str = "builtin-interlock-keys:routes/revoke";
+
+/// How many keys are listed.
+const LISTED: usize = 100;
+
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let reading = Arc::clone(&call);
+    let keys = guided::blocking(move || {
+        let mut keys: Vec<ApiKey> = reading.runs().keys()?.into_iter().map(|(_, key)| key).collect();
+        keys.retain(|key| key.tenant == reading.caller.tenant);
+        keys.sort_by(|left, right| {
+            right.created_at.cmp(&left.created_at).then_with(|| left.id.cmp(&right.id))
+        });
+        Ok(keys)
+    })
+    .await?;
+    let body = html! {
+        p.muted { "A key is shown once, when it is made, and kept as its hash. These are the keys of tenant " (call.caller.tenant) "." }
+        (table(&call, &keys))
+        p { "Make one, that can only look:" }
+        pre { code { "interlock key new-api-key --tenant " (call.caller.tenant) " --scope runs:read --scope manifest:read --expires 30d" } }
+    };
+    Ok(Page::new("Keys", body).into())
+}
+
+/// Takes a key back, for good.
+pub(crate) async fn revoke(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let id = call.param("keyId")?;
+    call.runs().revoke_key(&call.caller, id).await?;
+    let list = call.link(LIST, &[]).unwrap_or_else(|| "/".to_owned());
+    Ok(Answer::See(format!("{list}?done=revoked")))
+}
+
+fn table(call: &Call, keys: &[ApiKey]) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Name" } th { "State" } th { "May" } th { "Made" } th { "Good until" } th { span.hidden { "Actions" } } } }
+            tbody { @for key in keys.iter().take(LISTED) {
+                tr {
+                    th scope="row" { (key.id)
+                        @if key.id == call.caller.principal { " " span.muted { "yours" } }
+                        @if key.test { " " span.muted { "for tests" } }
+                    }
+                    td { (parts::status(state(key, call.now))) }
+                    td.wide { (key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ")) }
+                    td { (call.time(Millis(key.created_at))) }
+                    td { @match key.revoked_at.or(key.expires_at) { Some(at) => (call.time(Millis(at))), None => span.muted { "no end" } } }
+                    td { @if state(key, call.now) == "active" && key.id != call.caller.principal {
+                        (call.post_form(REVOKE, &[("keyId", &key.id)], "", &html! { button.danger type="submit" { "Take back" } }))
+                    } }
+                }
+            } }
+        } }
+        @if keys.len() > LISTED { p.muted { (keys.len() - LISTED) " more; " code { "interlock key list" } " has all." } }
+    }
+}
+
+fn state(key: &ApiKey, now: Millis) -> &'static str {
+    if key.revoked_at.is_some_and(|at| at <= now.0) {
+        "revoked"
+    } else if key.expires_at.is_some_and(|at| at <= now.0) {
+        "expired"
+    } else {
+        "active"
+    }
+}

@@ -1,0 +1,358 @@
+//! A run: its graph, its nodes in time, what it holds, and what can be done with it.
+
+use std::sync::Arc;
+
+use flow::definition::Definition;
+use flow::event::Millis;
+use flow::event::wire::parse_timestamp;
+use host::runs::{Refusal, Scope};
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use super::run_list::{RUN, RunRow};
+use crate::call::Call;
+use crate::graph::{self, Graph};
+use crate::page::{Answer, Page, Wake};
+use crate::parts;
+
+/// The largest graph that is part of the page; larger ones have a page of their own.
+const INLINE_NODES: usize = 120;
+/// The most nodes of the table.
+const MAX_ROWS: usize = 150;
+/// The width of the timeline, in its own units.
+const SCALE: u64 = 1000;
+
+/// What the page shows.
+pub(super) struct View {
+    pub(super) run: RunRow,
+    snapshot: Map<String, Value>,
+    definition: Arc<Definition>,
+    artifacts: Vec<String>,
+    next_sequence: u64,
+}
+
+impl View {
+    pub(super) fn read(call: &Call) -> Result<Self, Refusal> {
+        let run_id = call.param("runId")?;
+        let (bytes, next_sequence) = call.runs().read(&call.caller, run_id)?;
+        let unreadable =
+            || Refusal::new(host::runs::ApiCode::InternalError, "the snapshot of the run cannot be read");
+        let run = RunRow::read(&bytes).ok_or_else(unreadable)?;
+        let snapshot = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
+        let definition = call.runs().definition_of(&call.caller, run_id)?;
+        let artifacts = if call.may(Scope::ArtifactsRead) {
+            call.runs().artifact_ids(&call.caller, run_id)?
+        } else {
+            Vec::new()
+        };
+        Ok(Self { run, snapshot, definition, artifacts, next_sequence })
+    }
+
+    fn node(&self, id: &str) -> Option<&Map<String, Value>> {
+        self.snapshot.get("nodeStates")?.get(id)?.as_object()
+    }
+
+    fn node_status(&self, id: &str) -> &str {
+        self.node(id).and_then(|node| node.get("status")).and_then(Value::as_str).unwrap_or("pending")
+    }
+
+    fn member(&self, name: &str) -> Option<&Value> {
+        self.snapshot.get(name).filter(|value| !is_empty(value))
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.snapshot.get(name)?.as_str()
+    }
+
+    /// The graph of the workflow with the states of this run.
+    pub(super) fn graph(&self, call: &Call) -> Graph {
+        let page = call.link(RUN, &[("runId", &self.run.run_id)]);
+        let nodes = self.definition.nodes.iter().map(|node| {
+            let status = self.node_status(&node.id);
+            graph::Node {
+                label: if node.name.is_empty() { node.id.clone() } else { node.name.clone() },
+                kind: node.kind.as_str().to_owned(),
+                tone: if status == "pending" { "none" } else { parts::tone(status) },
+                state: parts::status_word(status),
+                href: page.as_ref().map(|page| format!("{page}{}#node", parts::query(&[("node", &node.id)]))),
+            }
+        });
+        let edges = self.definition.edges.iter().map(|edge| (edge.source, edge.target));
+        Graph { nodes: nodes.collect(), edges: edges.collect() }
+    }
+
+    /// What a page about this run depends on.
+    pub(super) fn wake(&self) -> Wake {
+        if self.is_over() { Wake::Never } else { Wake::Run(self.run.run_id.clone()) }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.run.status.as_str(), "completed" | "failed" | "cancelled")
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let view = View::read(&call)?;
+    let title = if view.definition.name.is_empty() { &view.run.workflow_id } else { &view.definition.name };
+    let page = Page::new(title.clone(), body(&call, &view))
+        .below("Runs", call.link("builtin-interlock-runs:routes/list", &[]))
+        .below(&view.run.run_id, None);
+    Ok(page.awake(view.wake()).into())
+}
+
+fn body(call: &Call, view: &View) -> Markup {
+    let graph = view.graph(call);
+    let node = call.query.text("node").and_then(|id| Some((id, view.node(id)?)));
+    html! {
+        (call.live("run-state", &state(call, view)))
+        @if let Some((id, state)) = node { (node_panel(id, state)) }
+        section aria-labelledby="graph-title" {
+            h2 #graph-title { "Graph" }
+            @if graph.nodes.len() <= INLINE_NODES {
+                (graph::draw(&graph))
+                (call.live("graph-states", &graph::states(&graph)))
+            } @else {
+                p { "The graph has " (graph.nodes.len()) " nodes. "
+                    (call.anchor("builtin-interlock-runs:routes/graph", &[("runId", &view.run.run_id)], "Look at the graph")) }
+            }
+        }
+        (call.live("timeline", &timeline(call, view)))
+        div.columns {
+            (call.live("values", &values(view)))
+            (call.live("relations", &relations(call, view)))
+        }
+    }
+}
+
+/// The state of the run, and what can be done.
+fn state(call: &Call, view: &View) -> Markup {
+    let run = &view.run;
+    html! {
+        div.heading {
+            (parts::status(&run.status))
+            span.mono { (run.run_id) }
+            @if let Some(at) = &run.started_at { span.muted { "started " (call.timestamp(at)) } }
+            @if let Some(at) = &run.completed_at { span.muted { "ended " (call.timestamp(at)) } }
+            @if let Some(at) = view.text("pausedAt") { span.muted { "paused " (call.timestamp(at)) } }
+            @for tag in run.tags.iter().take(8) { code { (tag) } }
+        }
+        @if let Some(error) = &run.error {
+            div.notice.bad role="alert" {
+                strong { (run.reason().unwrap_or_default()) }
+                details #error { summary { "Details" } (parts::json(error)) }
+            }
+        }
+        @if let Some(waiting) = &run.interrupt {
+            div.notice.wait {
+                strong { (waiting.question()) } " "
+                span.muted { (waiting.kind) " at " (waiting.node_id) @if let Some(at) = &waiting.requested_at { ", asked " (call.timestamp(at)) } }
+                @if let Some(href) = call.link("builtin-interlock-approvals:routes/interrupt", &[("runId", &run.run_id)]) {
+                    " " a.button href=(href) { @if call.may(Scope::ApprovalsRespond) { "Answer" } @else { "Look" } }
+                }
+            }
+        }
+        (actions(call, view))
+    }
+}
+
+fn actions(call: &Call, view: &View) -> Markup {
+    let run_id = ("runId", view.run.run_id.as_str());
+    let reason = |id: &str| html! { label.muted for=(id) { "Reason (optional)" } input id=(id) name="reason" maxlength="1024"; " " };
+    let last = view.next_sequence.saturating_sub(1);
+    html! {
+        div.actions {
+            (call.anchor("builtin-interlock-runs:routes/events", &[run_id], html! { "Events (" (view.next_sequence) ")" }))
+            @if !view.is_over() && call.may(Scope::RunsCancel) {
+                @if view.run.status == "paused" {
+                    (call.post_form("builtin-interlock-runs:routes/resume", &[run_id], "", &html! { button.primary type="submit" { "Resume" } }))
+                } @else if view.run.status != "cancelling" {
+                    (call.post_form("builtin-interlock-runs:routes/pause", &[run_id], "", &html! { button type="submit" { "Pause" } }))
+                }
+                details #cancel-run.box { summary { "Cancel" }
+                    (call.post_form("builtin-interlock-runs:routes/cancel", &[run_id], "", &html! {
+                        p { "The run ends, with its children. This cannot be undone." }
+                        (reason("cancel-reason")) button.danger type="submit" { "Cancel the run" }
+                    }))
+                }
+            }
+            @if call.may(Scope::RunsCreate) {
+                details #fork-run.box { summary { "Fork" }
+                    (call.post_form("builtin-interlock-runs:routes/fork", &[run_id], "", &html! {
+                        label for="fork-from" { "From event" }
+                        input #fork-from type="number" name="from" min="0" max=(view.next_sequence) value=(last) required;
+                        p.hint { "The first event that is done again; those before it are taken over." }
+                        label.inline { input type="radio" name="mode" value="branch" checked; "Branch: goes its own way" }
+                        label.inline { input type="radio" name="mode" value="replay"; "Replay: repeats what was recorded" }
+                        p { button.primary type="submit" { "Fork" } }
+                    }))
+                }
+            }
+            @if let Some(href) = call.link("builtin-interlock-runs:routes/diff", &[run_id]) {
+                form method="get" action=(href) {
+                    label.inline for="diff-with" { "Compare with" }
+                    input #diff-with name="with" required spellcheck="false" placeholder="run id" value=[view.text("sourceRunId")];
+                    " " button type="submit" { "Compare" }
+                }
+            }
+        }
+    }
+}
+
+/// A node that has begun.
+struct Step<'v> {
+    id: &'v str,
+    status: &'v str,
+    /// How often it was tried before.
+    attempt: u64,
+    began: Millis,
+    ended: Option<Millis>,
+}
+
+/// The nodes that have begun, in the order in which they did.
+fn steps(view: &View) -> Vec<Step<'_>> {
+    let mut steps = Vec::new();
+    for node in &view.definition.nodes {
+        let Some(state) = view.node(&node.id) else { continue };
+        let moment = |name: &str| state.get(name).and_then(Value::as_str).and_then(parse_timestamp);
+        if let Some(began) = moment("startedAt") {
+            steps.push(Step {
+                id: &node.id,
+                status: view.node_status(&node.id),
+                attempt: state.get("attempt").and_then(Value::as_u64).unwrap_or(0),
+                began,
+                ended: moment("completedAt"),
+            });
+        }
+    }
+    steps.sort_by_key(|step| step.began);
+    steps
+}
+
+/// Each node with its part of the time.
+fn timeline(call: &Call, view: &View) -> Markup {
+    let steps = steps(view);
+    let begin = steps.first().map_or(call.now, |step| step.began);
+    let end = steps.iter().map(|step| step.ended.unwrap_or(call.now)).max().unwrap_or(call.now);
+    let span = end.since(begin).max(1);
+    let page = call.link(RUN, &[("runId", &view.run.run_id)]).unwrap_or_default();
+    html! {
+        section.panel aria-labelledby="timeline-title" {
+            h2 #timeline-title { "Timeline " span.muted { (steps.len()) " of " (view.definition.nodes.len()) " nodes began" } }
+            @if steps.is_empty() { p.muted { "No node has begun." } } @else {
+                div.scroll { table {
+                    thead { tr { th { "Node" } th { "State" } th { "Began" } th.number { "Took" } th.wide { "When" } } }
+                    tbody { @for step in steps.iter().take(MAX_ROWS) {
+                        @let took = step.ended.unwrap_or(call.now).since(step.began);
+                        tr {
+                            th scope="row" {
+                                a href={ (page) (parts::query(&[("node", step.id)])) "#node" } { (step.id) }
+                                @if step.attempt > 0 { " " span.muted { "attempt " (step.attempt + 1) } }
+                            }
+                            td { (parts::status(step.status)) }
+                            td { (call.time(step.began)) }
+                            td.number { (parts::duration(took)) }
+                            td.wide { (bar(step.status, step.began.since(begin) * SCALE / span, took * SCALE / span)) }
+                        }
+                    } }
+                } }
+                @if steps.len() > MAX_ROWS { p.muted { "The first " (MAX_ROWS) " are shown; the events have the rest." } }
+            }
+        }
+    }
+}
+
+/// A part of the time, on a scale that all rows share.
+fn bar(status: &str, from: u64, width: u64) -> Markup {
+    html! {
+        div.bars { svg viewBox={ "0 0 " (SCALE) " 14" } preserveAspectRatio="none" aria-hidden="true" {
+            rect class={ "bar " (parts::tone(status)) } x=(from.min(SCALE - 4)) y="3" height="8" width=(width.max(4)) {}
+        } }
+    }
+}
+
+/// One node, with what came of it.
+fn node_panel(id: &str, state: &Map<String, Value>) -> Markup {
+    html! {
+        section.panel #node tabindex="-1" {
+            h2 { "Node " code { (id) } " " (parts::status(state.get("status").and_then(Value::as_str).unwrap_or("pending"))) }
+            @if let Some(error) = state.get("error") { h3 { "Error" } (parts::json(error)) }
+            @match state.get("outputs") { Some(outputs) => { h3 { "Outputs" } (parts::json(outputs)) }, None => p.muted { "It has given nothing." } }
+        }
+    }
+}
+
+fn values(view: &View) -> Markup {
+    let shown = [
+        ("inputs", "Inputs"),
+        ("variables", "Variables"),
+        ("channels", "Channels"),
+        ("metadata", "Metadata"),
+        ("configurable", "Options"),
+        ("metrics", "Metrics"),
+    ];
+    let present: Vec<_> =
+        shown.iter().filter_map(|(name, title)| Some((*name, *title, view.member(name)?))).collect();
+    html! {
+        section.panel {
+            h2 { "Values" }
+            @if present.is_empty() { p.muted { "The run was given nothing, and holds nothing." } }
+            @for (name, title, value) in present {
+                details id={ "values-" (name) } open[matches!(name, "inputs" | "variables")] { summary { (title) } (members(value)) }
+            }
+        }
+    }
+}
+
+/// The members of an object, each by its name.
+fn members(value: &Value) -> Markup {
+    let Value::Object(members) = value else { return parts::json(value) };
+    html! {
+        @for (name, value) in members.iter().take(50) { h3 { (name) } (parts::json(value)) }
+        @if members.len() > 50 { p.muted { "And " (members.len() - 50) " more." } }
+    }
+}
+
+fn relations(call: &Call, view: &View) -> Markup {
+    let children = view.member("childRuns").and_then(Value::as_array);
+    let link = |run_id: &str| call.anchor(RUN, &[("runId", run_id)], html! { span.mono { (run_id) } });
+    html! {
+        section.panel {
+            h2 { "Artifacts" }
+            @if view.artifacts.is_empty() { p.muted { "None so far." } }
+            ul.plain { @for id in &view.artifacts {
+                @let href = call.link("builtin-interlock-runs:routes/artifact", &[("runId", &view.run.run_id)]);
+                li { @match href { Some(href) => a href={ (href) (parts::query(&[("id", id)])) } { (id) }, None => (id) } }
+            } }
+        }
+        section.panel {
+            h2 { "Belongs to" }
+            dl.facts {
+                dt { "Workflow" } dd { (view.run.workflow_id) " " span.muted { (view.definition.version) } }
+                dt { "Definition" } dd { code { (parts::cut(&view.definition.digest.to_string(), 23)) } }
+                @if let Some(by) = view.snapshot.get("owner").and_then(|owner| owner.get("principal")).and_then(Value::as_str) { dt { "Created by" } dd { (by) } }
+                @if let Some(parent) = view.text("parentRunId") { dt { "Started by" } dd { (link(parent)) @if let Some(node) = view.text("parentNodeId") { " at " (node) } } }
+                @if let Some(source) = view.text("sourceRunId") {
+                    dt { "Forked from" } dd { (link(source)) @if let Some(mode) = view.text("forkMode") { ", " (mode) }
+                        @if let Some(sequence) = view.snapshot.get("parentSeq").and_then(Value::as_u64) { ", from event " (sequence) } }
+                }
+            }
+            @if let Some(children) = children {
+                h3 { "Children" }
+                ul.plain { @for child in children.iter().take(100) {
+                    @let text = |name: &str| child.get(name).and_then(Value::as_str).unwrap_or_default();
+                    li { (parts::status(text("status"))) " " (link(text("runId"))) " " span.muted { (text("workflowId")) " by " (text("nodeId")) } }
+                } }
+                @if children.len() > 100 { p.muted { "And " (children.len() - 100) " more." } }
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Runs, with filters and paging.
+
+use std::sync::Arc;
+
+use flow::run::RunStatus;
+use flow::store::RunFilter;
+use host::runs::Refusal;
+use maud::{Markup, html};
+
+use super::run_list::{self, RunRow};
+use crate::call::Call;
+use crate::page::{Answer, Page, Wake};
+use crate::parts;
+
+/// How many runs are on a page.
+const PAGE: usize = 50;
+
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let filter = filter(&call);
+    let (runs, next) = run_list::read(&call, &filter, PAGE)?;
+    let page = Page::new("Runs", body(&call, &filter, &runs, next));
+    Ok(page.awake(if filter.before.is_none() { Wake::Runs } else { Wake::Never }).into())
+}
+
+fn filter(call: &Call) -> RunFilter {
+    let status = call.query.text("status");
+    RunFilter {
+        status: status.and_then(RunStatus::parse),
+        waiting: status == Some("waiting"),
+        workflow_id: call.query.text("workflow").map(str::to_owned),
+        tag: call.query.text("tag").map(str::to_owned),
+        before: call.query.number("before"),
+    }
+}
+
+fn body(call: &Call, filter: &RunFilter, runs: &[RunRow], next: Option<u64>) -> Markup {
+    let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
+    let is_filtered = *filter != RunFilter::default();
+    html! {
+        form.filters method="get" role="search" aria-label="Filter runs" {
+            div {
+                label for="status" { "State" }
+                select #status name="status" {
+                    option value="" selected[filter.status.is_none() && !filter.waiting] { "Any" }
+                    option value="waiting" selected[filter.waiting] { "waiting for somebody" }
+                    @for status in RunStatus::ALL {
+                        option value=(status) selected[filter.status == Some(status)] { (parts::status_word(status.as_str())) }
+                    }
+                }
+            }
+            div {
+                label for="workflow" { "Workflow" }
+                input #workflow name="workflow" value=[filter.workflow_id.as_deref()] spellcheck="false";
+            }
+            div {
+                label for="tag" { "Tag" }
+                input #tag name="tag" value=[filter.tag.as_deref()] spellcheck="false";
+            }
+            button type="submit" { "Filter" }
+            @if is_filtered { a href=(call.path) { "Clear" } }
+        }
+        @let list = if runs.is_empty() { nothing(is_filtered) } else { run_list::table(call, runs) };
+        (call.live("runs", &list))
+        (parts::more(older.as_deref(), "Older runs"))
+    }
+}
+
+fn nothing(is_filtered: bool) -> Markup {
+    if is_filtered {
+        return parts::empty("No run is like that.", &html! { p { "Take a filter away to see more." } });
+    }
+    let help = html! {
+        p { "A run is one execution of a workflow. Begin one from a shell on this machine:" }
+        pre { code { "interlock run examples/runs/hello.json" } }
+        p { "or with " code { "POST /v1/runs" } " and your key." }
+    };
+    parts::empty("No run yet.", &help)
+}

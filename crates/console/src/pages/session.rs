@@ -1,0 +1,233 @@
+//! One guided session: what it is about, the picture of a run, and its turns.
+
+use std::sync::Arc;
+
+use canon::budget::truncate;
+use flow::event::Millis;
+use guide::project::summary::SessionSummary;
+use guide::record::{NodeId, NodeKind};
+use host::guided::view::{RunLook, SessionLook, TURNS, Turn};
+use host::runs::Refusal;
+use maud::{Markup, PreEscaped, html};
+
+use super::guided::{self, NODE, PIN, SESSION, SESSIONS};
+use crate::call::Call;
+use crate::page::{Answer, Page, Wake};
+use crate::parts;
+
+/// How much of the notes of a turn is shown.
+const NOTES: usize = 110;
+/// How many artifacts, blockers and gaps of a turn are shown; the page of the node has the others.
+const FEW: usize = 2;
+/// How much of the context is shown, in bytes.
+const CONTEXT_BYTES: usize = 4 << 10;
+/// How many runs of a session are offered.
+const RUNS: usize = 20;
+
+/// What a run would be pinned to if it began now.
+struct Today {
+    /// Whether that is what it is pinned to; nothing when no run could begin.
+    is_same: Option<bool>,
+}
+
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let id = guided::session_id(&call)?;
+    let run = guided::run_id(&call)?;
+    let page = call.query.number("turns").and_then(|page| usize::try_from(page).ok());
+    let (look, today) = guided::read(&call, move |call, guided| {
+        let address = |node: &NodeId| {
+            let params = [("sessionId", id.as_str()), ("nodeId", node.as_str())];
+            call.link(NODE, &params).unwrap_or_default()
+        };
+        let look = guided.look(&id, run.as_ref(), page, &address)?;
+        let today = shown_run(&look).map(|run| {
+            let found = guided.today(run, &|path| guided::is_open(call, path));
+            Today { is_same: found.ok().map(|found| found.hash == run.workflow_hash) }
+        });
+        Ok((look, today))
+    })
+    .await?;
+    let run = shown_run(&look);
+    let title = run.and_then(|run| run.title.clone()).unwrap_or_else(|| look.session_id.to_string());
+    let body = html! {
+        @if let Some(damage) = &look.damage { (guided::damage(&look.session_id, damage)) }
+        @if let Some(part) = &look.salvaged {
+            p.notice.wait { "Partial data: it is the sound part of session " (part.session_id) "; what followed was not: " (part.problem) }
+        }
+        @if let (Some(run), Some(today)) = (run, &today) { (drift(&call, &look, run, today)) }
+        (runs(&look))
+        (call.live("session", &html! {
+            (facts(&call, &look))
+            @if let Some(shown) = &look.shown { (picture(shown)) (turns(&call, &look, shown)) }
+        }))
+        @if let Some(shown) = &look.shown { (turning(&call, shown)) (context(shown)) }
+    };
+    let page = Page::new(parts::cut(&title, 160), body)
+        .below("Sessions", call.link(SESSIONS, &[]))
+        .awake(Wake::Often);
+    Ok(match run {
+        Some(run) => page.beside(parts::status(run.status.as_str())).into(),
+        None => page.into(),
+    })
+}
+
+/// The summary of the run that is shown.
+fn shown_run(look: &SessionLook) -> Option<&SessionSummary> {
+    let shown = look.shown.as_ref()?;
+    look.runs.iter().find(|run| run.run_id == shown.replay.run_id)
+}
+
+fn drift(call: &Call, look: &SessionLook, run: &SessionSummary, today: &Today) -> Markup {
+    let href = call.link(PIN, &[("sessionId", look.session_id.as_str())]);
+    let href = href.map(|href| href + &parts::query(&[("run", run.run_id.as_str())]));
+    let see = html! { @if let Some(href) = &href { " " a href=(href) { "Compare them" } } };
+    html! {
+        @match today.is_same {
+            Some(true) => {},
+            Some(false) => p.notice.wait {
+                "The workflow has changed since this run began. The run goes on with what it is pinned to; a new one would get today's." (see)
+            },
+            None => p.notice.wait {
+                "No new run could begin: the source of " code { (run.workflow_id) } " cannot be found from here, or is not valid. This run goes on with what it is pinned to." (see)
+            },
+        }
+    }
+}
+
+/// The runs of a session that has several.
+fn runs(look: &SessionLook) -> Markup {
+    if look.runs.len() < 2 {
+        return Markup::default();
+    }
+    let shown = look.shown.as_ref().map(|shown| &shown.replay.run_id);
+    html! {
+        nav.tabs aria-label="Runs of this session" {
+            @for (place, run) in look.runs.iter().enumerate().take(RUNS) {
+                @let href = parts::query(&[("run", run.run_id.as_str())]);
+                a href=(href) aria-current=[(Some(&run.run_id) == shown).then_some("page")] { "Run " (place + 1) ", " (run.workflow_id) }
+            }
+        }
+    }
+}
+
+fn facts(call: &Call, look: &SessionLook) -> Markup {
+    let run = shown_run(look);
+    let time = |at: Option<u64>| at.map(|at| call.time(Millis(at)));
+    let at_pin = run.and_then(|run| {
+        let href = call.link(PIN, &[("sessionId", look.session_id.as_str())])?;
+        Some(href + &parts::query(&[("run", run.run_id.as_str())]))
+    });
+    html! {
+        section.panel {
+            dl.facts {
+                dt { "Session" } dd { code { (look.session_id) } @if look.kept { " " span.muted { "kept" } } }
+                @if let Some(parent) = &look.parent_session_id {
+                    dt { "Delegated from" } dd { (call.anchor(SESSION, &[("sessionId", parent.as_str())], parent.as_str())) }
+                }
+                @if let Some(run) = run {
+                    dt { "Workflow" }
+                    dd {
+                        (call.anchor(super::workflows::GUIDED, &[("workflowId", &run.workflow_id)], &run.workflow_id))
+                        ", pinned to " (guided::digest(&run.workflow_hash.to_string()))
+                        @if let Some(href) = &at_pin { " " a href=(href) { "pinned, compiled and source" } }
+                    }
+                    @if let Some(root) = &run.repo_root { dt { "Workspace" } dd { (root) } }
+                    @if let Some(branch) = &run.git_branch {
+                        dt { "Branch" } dd { (branch) @if let Some(head) = &run.git_head_sha { " at " code { (parts::cut(head, 12)) } } }
+                    }
+                    dt { @if look.damage.is_some() { "Was last at" } @else { "Goes on at" } }
+                    dd { @match &run.tip_node_id {
+                        Some(tip) if !run.is_complete => { "step " (run.step_ordinal) ", node " (guided::node_link(call, &look.session_id, tip)) },
+                        Some(tip) => { "nowhere, it is complete; the last node is " (guided::node_link(call, &look.session_id, tip)) },
+                        None => "nothing was made yet",
+                    } }
+                    dt { "Gaps" }
+                    dd { (run.open_gaps) " open" @if run.open_critical_gaps > 0 { ", " (run.open_critical_gaps) " critical" } }
+                    dt { "Began" } dd { (time(run.created_ms).unwrap_or_default()) ", last active " (time(run.last_modified_ms).unwrap_or_default()) }
+                }
+                dt { "Events" } dd { (look.events) }
+            }
+        }
+    }
+}
+
+fn picture(shown: &RunLook) -> Markup {
+    html! {
+        figure.drawing {
+            div.graph tabindex="0" { (PreEscaped(&shown.picture)) }
+            figcaption.legend {
+                span.key.step { "step" } span.key.blocked { "blocked attempt" } span.key.checkpoint { "checkpoint" } span.key.complete { "complete" }
+                span { "Thick border: where the run goes on. Thick line: the way there. Dashed line: a fork." }
+            }
+        }
+    }
+}
+
+fn turns(call: &Call, look: &SessionLook, shown: &RunLook) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                caption.muted { "Turns " (shown.window.start + 1) " to " (shown.window.end) " of " (shown.nodes) ", oldest first" }
+                thead { tr { th { "Node" } th { "Kind" } th { "Pending step" } th { "Handed in before" } th { "When" } } }
+                tbody { @for turn in &shown.replay.turns { (row(call, look, turn)) } }
+            }
+        }
+    }
+}
+
+fn row(call: &Call, look: &SessionLook, turn: &Turn) -> Markup {
+    let kind = match turn.kind {
+        NodeKind::Step if turn.is_complete => "complete",
+        kind => guided::kind_word(kind),
+    };
+    html! {
+        tr.tip[turn.is_tip] {
+            th scope="row" { (guided::node_link(call, &look.session_id, &turn.node_id)) }
+            td { (parts::status(kind))
+                @if turn.is_fork { " " span.muted { "fork" } }
+                @if turn.is_tip { " " strong { "tip" } }
+            }
+            td {
+                @match &turn.step_title {
+                    Some(title) => { (turn.step_ordinal) ". " (parts::cut(title, 60)) },
+                    None if turn.is_complete => span.muted { "nothing is left to do" },
+                    None if !turn.is_readable => span.muted { "its state cannot be read" },
+                    None => span.muted { "none" },
+                }
+                @for around in &turn.loops { " " span.muted { "[" (around) "]" } }
+            }
+            td.wide {
+                @if let Some(notes) = &turn.notes { (guided::first_line(notes, NOTES)) }
+                @for artifact in turn.artifacts.iter().take(FEW) { div.muted { "artifact " (parts::cut(artifact.kind.as_deref().unwrap_or("of no kind"), 40)) } }
+                @for blocker in turn.blockers.iter().take(FEW) { div { (parts::status("blocked")) " " (parts::cut(&blocker.message, NOTES)) } }
+                @for gap in turn.gaps.iter().filter(|gap| gap.is_open).take(FEW) { div { (parts::status("gap")) " " (parts::cut(&gap.summary, NOTES)) } }
+            }
+            td { (call.time(Millis(turn.created_ms))) }
+        }
+    }
+}
+
+fn turning(call: &Call, shown: &RunLook) -> Markup {
+    let page = shown.window.start / TURNS;
+    let earlier = page.checked_sub(1).map(|page| page.to_string());
+    let later = (shown.window.end < shown.nodes).then(|| (page + 1).to_string());
+    html! {
+        @if earlier.is_some() || later.is_some() {
+            p.more {
+                @if let Some(page) = earlier { a.button rel="prev" href=(call.query.with("turns", Some(&page))) { "Earlier turns" } " " }
+                @if let Some(page) = later { a.button rel="next" href=(call.query.with("turns", Some(&page))) { "Later turns" } }
+            }
+        }
+    }
+}
+
+fn context(shown: &RunLook) -> Markup {
+    let context = serde_json::to_string_pretty(&shown.replay.context).unwrap_or_default();
+    html! {
+        details.box {
+            summary { "Context of the run" }
+            p.muted { "What the run was given, as it was last set." }
+            pre.json tabindex="0" { (truncate(&context, CONTEXT_BYTES)) }
+        }
+    }
+}

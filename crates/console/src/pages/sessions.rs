@@ -1,0 +1,151 @@
+//! Guided sessions, by workspace and branch.
+
+use std::sync::Arc;
+
+use flow::event::Millis;
+use guide::project::summary::SessionSummary;
+use host::guided::view::{Branch, Folder, ShelfEntry, ShelfPage};
+use host::runs::Refusal;
+use maud::{Markup, html};
+
+use super::guided::{self, SESSION};
+use crate::call::Call;
+use crate::page::{Answer, Page, Wake};
+use crate::parts;
+
+/// How many sessions are on a page.
+const PAGE: usize = 30;
+/// How many runs of each are listed.
+const RUNS: usize = 5;
+
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let first = call.query.number("from").and_then(|from| usize::try_from(from).ok()).unwrap_or_default();
+    let shelf = guided::read(&call, move |_, guided| guided.shelf(first, PAGE)).await?;
+    let list = if shelf.total == 0 { nothing(&call) } else { folders(&call, &shelf) };
+    let body = html! {
+        (call.live("sessions", &list))
+        (unreadable(&call, &shelf))
+        (turning(&call, &shelf))
+    };
+    Ok(Page::new("Sessions", body).awake(Wake::Often).into())
+}
+
+fn nothing(call: &Call) -> Markup {
+    let help = html! {
+        p { "A session walks an agent through a workflow, step by step, and keeps what it did: its notes, where it was stopped, "
+            "which way it went. Connect an agent over MCP, to " code { (call.runs().public_url()) "/mcp" } " with a key, or on this machine with" }
+        pre { code { "interlock mcp" } }
+        p { "and ask it to start one of the " (call.anchor(super::workflows::LIST, &[], "workflows")) ". Its session appears here at once." }
+    };
+    parts::empty("No agent was guided yet.", &help)
+}
+
+fn folders(call: &Call, shelf: &ShelfPage) -> Markup {
+    html! { @for folder in &shelf.folders { (workspace(call, folder)) } }
+}
+
+fn workspace(call: &Call, folder: &Folder) -> Markup {
+    html! {
+        section.panel {
+            h2 { @match &folder.workspace {
+                Some(path) => { span.muted { "Workspace " } (path) },
+                None => "No workspace",
+            } }
+            @for branch in &folder.branches { (sessions(call, branch)) }
+        }
+    }
+}
+
+fn sessions(call: &Call, branch: &Branch) -> Markup {
+    html! {
+        h3 { @match &branch.name {
+            Some(name) => { span.muted { "Branch " } (name) },
+            None => span.muted { "No branch" },
+        } }
+        div.scroll {
+            table {
+                thead { tr {
+                    th { "About" } th { "Workflow" } th { "State" } th.number { "Step" } th.number { "Gaps" } th { "Last active" }
+                } }
+                tbody { @for session in &branch.sessions { (rows(call, session)) } }
+            }
+        }
+    }
+}
+
+fn rows(call: &Call, session: &ShelfEntry) -> Markup {
+    html! {
+        @if session.runs.is_empty() {
+            tr {
+                th scope="row" { (link(call, session, session.session_id.as_str(), None)) }
+                td colspan="5" { (parts::status("damaged")) " " (session.damage.as_deref().unwrap_or("It has no run yet.")) }
+            }
+        }
+        @for (place, run) in session.runs.iter().enumerate().take(RUNS) {
+            tr {
+                th.wide scope="row" {
+                    @let title = run.title.as_deref().map_or_else(|| session.session_id.to_string(), |title| parts::cut(title, 120));
+                    (link(call, session, &title, (place > 0).then_some(run)))
+                    @if place == 0 && session.health != "healthy" {
+                        " " span title=[session.damage.as_deref()] { (parts::status("damaged")) }
+                    }
+                    @if place == 0 && session.kept { " " span.muted { "kept" } }
+                }
+                td { (run.workflow_id) }
+                td { (parts::status(run.status.as_str())) }
+                td.number { (run.step_ordinal) }
+                td.number { (gaps(run)) }
+                td { @if let Some(at) = run.last_modified_ms { (call.time(Millis(at))) } }
+            }
+        }
+    }
+}
+
+fn link(call: &Call, session: &ShelfEntry, text: &str, run: Option<&SessionSummary>) -> Markup {
+    let query = run.map(|run| parts::query(&[("run", run.run_id.as_str())])).unwrap_or_default();
+    match call.link(SESSION, &[("sessionId", session.session_id.as_str())]) {
+        Some(href) => html! { a href={ (href) (query) } { (text) } },
+        None => html! { (text) },
+    }
+}
+
+fn gaps(run: &SessionSummary) -> Markup {
+    html! {
+        @match (run.open_gaps, run.open_critical_gaps) {
+            (0, _) => span.muted { "0" },
+            (open, 0) => (open),
+            (open, critical) => { (open) " (" (critical) " critical)" },
+        }
+    }
+}
+
+/// Sessions of which not even the beginning could be read: they are in no workspace that anybody knows.
+fn unreadable(call: &Call, shelf: &ShelfPage) -> Markup {
+    if shelf.unreadable_total == 0 {
+        return Markup::default();
+    }
+    html! {
+        section.panel {
+            h2 { "Damaged sessions " span.muted { (shelf.unreadable_total) } }
+            p.muted { "They cannot be gone on with. Each shows what could be validated of it; "
+                code { "interlock session verify" } " looks at all of them." }
+            ul.plain { @for id in &shelf.unreadable {
+                li { (call.anchor(SESSION, &[("sessionId", id.as_str())], id.as_str())) }
+            } }
+        }
+    }
+}
+
+fn turning(call: &Call, shelf: &ShelfPage) -> Markup {
+    let newer = (shelf.first > 0).then(|| shelf.first.saturating_sub(PAGE).to_string());
+    let older = (shelf.first + PAGE < shelf.total).then(|| (shelf.first + PAGE).to_string());
+    html! {
+        @if newer.is_some() || older.is_some() {
+            p.more {
+                @if let Some(from) = newer { a.button rel="prev" href=(call.query.with("from", Some(&from))) { "Newer" } " " }
+                span.muted { (shelf.first + 1) " to " ((shelf.first + PAGE).min(shelf.total)) " of " (shelf.total) } " "
+                @if let Some(from) = older { a.button rel="next" href=(call.query.with("from", Some(&from))) { "Older" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,652 @@
+//! Pages about sessions, workflows, workspaces and the host, rendered whole from a real data directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use flow::definition::Capabilities;
+use flow::engine::Limits;
+use flow::event::Millis;
+use guide::record::{Autonomy, RiskPolicy};
+use host::catalogue::{Catalogue, CatalogueOptions};
+use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
+use host::guided::{Guided, Tenants};
+use host::runs::create::Creation;
+use host::runs::outbound::Outbound;
+use host::runs::secrets::NoSecrets;
+use host::runs::{ApiKey, AuditKey, Caller, Runs, Scope, keys};
+use host::system::{Clock as _, SystemClock, SystemEntropy};
+use http::Request;
+use http::header::COOKIE;
+use serde_json::{Map, Value, json};
+use storage::disk::RealDisk;
+use storage::sqlite::SqliteRuns;
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+use workspace::apply::{Applier, ApplyRequest, LeaseScope};
+use workspace::library::Library;
+use workspace::plan::ValidPlan;
+
+use crate::door::Sessions;
+use crate::setting::{Desired, Setting, Stated};
+use crate::{Console, Facts, Options};
+
+const SECRET: [u8; 32] = [3; 32];
+
+/// A host on a folder of its own.
+struct Room {
+    folder: TempDir,
+    console: Console,
+    runs: Runs,
+    guided: Arc<Tenants>,
+}
+
+/// Somebody who is signed in.
+struct Visitor(String);
+
+impl Room {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let data = folder.path().join("data");
+        let flows = folder.path().join("flows");
+        std::fs::create_dir(&flows).unwrap();
+        let disk = Arc::new(RealDisk::open(&data).unwrap());
+        let catalogue =
+            Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
+        let guided = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
+        let guided = Arc::new(guided);
+        let runs = Runs::new(host::runs::Options {
+            store: Arc::new(SqliteRuns::open(&data.join("runs.sqlite3")).unwrap()),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            limits: Limits::default(),
+            capabilities: Capabilities::OURS,
+            token_secrets: vec![[7; 32]],
+            public_url: "http://127.0.0.1:7717".into(),
+            audit_key: AuditKey::from_seed([9; 32]),
+            secrets: Arc::new(NoSecrets),
+            outbound: Outbound::default(),
+        });
+        let console = Console::with_facts(
+            Options {
+                runs: runs.clone(),
+                guided: Arc::clone(&guided),
+                cookie_secrets: vec![SECRET],
+                data_dir: data,
+                clock: Arc::new(SystemClock),
+                entropy: Arc::new(SystemEntropy),
+            },
+            facts(),
+        );
+        Self { folder, console, runs, guided }
+    }
+
+    fn flow(&self, name: &str, workflow: &Value) {
+        std::fs::write(self.folder.path().join("flows").join(name), workflow.to_string()).unwrap();
+    }
+
+    async fn visitor(&self, id: &str, tenant: &str, scopes: &[Scope]) -> Visitor {
+        let hash = keys::hash(&format!("key of {id} in {tenant}"));
+        let key = ApiKey {
+            id: id.to_owned(),
+            tenant: tenant.to_owned(),
+            scopes: scopes.to_vec(),
+            test: false,
+            created_at: SystemClock.now_ms(),
+            expires_at: None,
+            revoked_at: None,
+            session: None,
+        };
+        self.runs.put_key(hash, &key).await.unwrap();
+        let sessions = Sessions::new(vec![SECRET], false, Arc::new(SystemEntropy));
+        let cookie = sessions.begin(hash, Millis(SystemClock.now_ms())).unwrap();
+        Visitor(cookie.to_str().unwrap().split(';').next().unwrap().to_owned())
+    }
+
+    async fn admin(&self) -> Visitor {
+        self.visitor("boss", "default", Scope::ALL).await
+    }
+
+    async fn get(&self, visitor: &Visitor, path: &str) -> (u16, String) {
+        let request = Request::get(path).header(COOKIE, &visitor.0).body(Body::empty()).unwrap();
+        let response = self.console.router().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let page = String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(page.len() < 100_000, "{path} has {} bytes", page.len());
+        assert_inert(path, &page);
+        (status, page)
+    }
+
+    async fn page(&self, visitor: &Visitor, path: &str) -> String {
+        let (status, page) = self.get(visitor, path).await;
+        assert_eq!(status, 200, "{path}: {page}");
+        page
+    }
+}
+
+fn facts() -> Facts {
+    Facts { workspace_roots: Vec::new(), settings: Arc::new(settings) }
+}
+
+fn settings() -> Desired {
+    let stated =
+        |value: &str, origin: &str| Stated { value: vec![value.to_owned()], origin: origin.to_owned() };
+    let setting = |name, applied: &str, desired: &str| Setting {
+        name,
+        applied: stated(applied, "default"),
+        desired: Some(stated(desired, "config.toml line 2")),
+    };
+    Desired {
+        settings: vec![
+            setting("data_dir", "/srv/x", "/srv/x"),
+            setting("server.public_url", "http://a", "http://b"),
+        ],
+        problem: None,
+    }
+}
+
+/// A page can do nothing that the product does not do: no tag, attribute or address in it is anybody else's.
+fn assert_inert(path: &str, page: &str) {
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        let (tag, attributes, after) = read_tag(&rest[start + 1..]);
+        rest = after;
+        let told = || format!("{path}: <{tag} {attributes:?}>");
+        assert!(
+            !matches!(tag.as_str(), "iframe" | "object" | "embed" | "base" | "style" | "template"),
+            "{}",
+            told()
+        );
+        for (name, value) in &attributes {
+            assert!(
+                !name.starts_with("on") && !matches!(name.as_str(), "style" | "srcdoc" | "formaction"),
+                "{}",
+                told()
+            );
+            if matches!(name.as_str(), "href" | "src" | "action" | "xlink:href") {
+                let ours =
+                    ["/", "?", "#"].iter().any(|start| value.starts_with(start)) && !value.starts_with("//");
+                let elsewhere = tag == "a" && (value.starts_with("https://") || value.starts_with("http://"));
+                assert!(ours || elsewhere, "{}", told());
+            }
+        }
+        if matches!(tag.as_str(), "script" | "img") {
+            let source = attributes.iter().find(|(name, _)| name == "src");
+            assert!(source.is_some_and(|(_, source)| source.starts_with("/assets/")), "{}", told());
+        }
+    }
+}
+
+/// The name and the attributes of a tag, in lower case, and what stands behind it; as a browser would read it.
+fn read_tag(text: &str) -> (String, Vec<(String, String)>, &str) {
+    let is_end = |found: char| found == '>' || found == '/' || found.is_whitespace();
+    let end = text.find(is_end).unwrap_or(text.len());
+    let (name, mut rest) = text.split_at(end);
+    let mut attributes = Vec::new();
+    loop {
+        rest = rest.trim_start_matches(|found: char| found == '/' || found.is_whitespace());
+        if rest.is_empty() || rest.starts_with('>') {
+            return (name.to_lowercase(), attributes, rest.strip_prefix('>').unwrap_or(rest));
+        }
+        let end = rest.find(|found: char| found == '=' || is_end(found)).unwrap_or(rest.len()).max(1);
+        let (attribute, after) = rest.split_at(end);
+        rest = after.trim_start();
+        let mut value = "";
+        if let Some(after) = rest.strip_prefix('=') {
+            let after = after.trim_start();
+            let quote = after.chars().next().filter(|found| matches!(found, '"' | '\''));
+            (value, rest) = match quote {
+                Some(quote) => after[1..].split_once(quote).unwrap_or((&after[1..], "")),
+                None => after.split_at(
+                    after.find(|found: char| found == '>' || found.is_whitespace()).unwrap_or(after.len()),
+                ),
+            };
+        }
+        attributes.push((attribute.to_lowercase(), value.to_lowercase()));
+    }
+}
+
+#[test]
+fn the_guard_of_these_tests_sees_what_acts() {
+    for attack in [
+        "<script>x</script>",
+        "<p onclick=x>",
+        "<a title='a' href=\"javascript:x\">",
+        "<img src=x>",
+        "<svg/onload=x>",
+        "<iframe>",
+        "<a href=//example.org>",
+    ] {
+        assert!(std::panic::catch_unwind(|| assert_inert("here", attack)).is_err(), "{attack}");
+    }
+    assert_inert(
+        "here",
+        "<a title=\" onclick=x \" href=\"/a\">&lt;script&gt;</a><script src=\"/assets/x\"></script>",
+    );
+}
+
+/// What an agent might write to take over whoever looks.
+const ATTACKS: [&str; 7] = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>",
+    "'><svg/onload=alert(1)>",
+    "</textarea></pre></title><iframe srcdoc='<script>alert(1)</script>'>",
+    "[click](javascript:alert(1)) ![x](https://example.org/pixel)",
+    "<style>*{display:none}</style><form action=/sign-out method=post>",
+    "\u{202e}<a href=\"javascript:alert(1)\">\u{0}x</a>{{goal}}",
+];
+
+fn release(title: &str) -> Value {
+    let step =
+        |id: &str| json!({"id": id, "title": title, "prompt": format!("{title} Do {id} for {{{{goal}}}}.")});
+    json!({"id": "project.release", "name": title, "description": title, "version": "1.0.0", "about": title,
+        "steps": [step("collect"), step("draft"), step("publish")]})
+}
+
+fn proceed(guided: &Guided, reply: &Reply, notes: Option<&str>, artifacts: Vec<Value>) -> Reply {
+    guided
+        .proceed(ContinueRequest {
+            handle: Handle::Single(reply.continue_token.clone().expect("something is pending")),
+            intent: Intent::Advance,
+            notes_markdown: notes.map(str::to_owned),
+            artifacts,
+            context: None,
+            preferences: None,
+        })
+        .unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+fn rehydrated(guided: &Guided, reply: &Reply) -> Reply {
+    guided
+        .proceed(ContinueRequest {
+            handle: Handle::Single(reply.continue_token.clone().expect("something is pending")),
+            intent: Intent::Rehydrate,
+            notes_markdown: None,
+            artifacts: Vec::new(),
+            context: None,
+            preferences: None,
+        })
+        .unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+/// A session with a block, a checkpoint and a fork, in a workspace with a branch, in which everything says `text`.
+fn branched(room: &Room, tenant: &str, text: &str) -> String {
+    let workspace = room.folder.path().join("work");
+    std::fs::create_dir_all(workspace.join(".git")).unwrap();
+    let branch: String = text.chars().filter(|found| !found.is_whitespace() && !found.is_control()).collect();
+    std::fs::write(workspace.join(".git/HEAD"), format!("ref: refs/heads/fix/{branch}\n")).unwrap();
+    let guided = room.guided.guided(tenant).unwrap();
+    let mut context = Map::new();
+    context.insert("reviewer".into(), text.into());
+    let first = guided
+        .start(StartRequest {
+            workflow_id: "project.release".into(),
+            goal: text.into(),
+            workspace: Some(workspace),
+            context,
+            preferences: Some(PreferenceDelta {
+                autonomy: Some(Autonomy::Guided),
+                risk_policy: Some(RiskPolicy::Balanced),
+            }),
+            parent_session_id: None,
+        })
+        .unwrap_or_else(|refusal| panic!("{refusal}"));
+    let blocked = proceed(&guided, &first, None, Vec::new());
+    let artifact = json!({"kind": "notes", "text": text});
+    let second = proceed(
+        &guided,
+        &blocked,
+        Some(&format!("# {text}\n\nFound **14** changes. {text}")),
+        vec![artifact],
+    );
+    guided.checkpoint(second.checkpoint_token.as_deref().unwrap(), Some(text)).unwrap();
+    proceed(&guided, &second, Some(text), Vec::new());
+    let back = rehydrated(&guided, &second);
+    proceed(&guided, &back, Some("another way"), Vec::new());
+    first.run.session_id
+}
+
+/// The addresses of nodes on a page.
+fn node_paths(page: &str) -> Vec<String> {
+    let mut paths: Vec<String> = page
+        .split("href=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .filter(|href| href.contains("/nodes/"))
+        .map(str::to_owned)
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+#[tokio::test]
+async fn every_page_without_anything_says_what_it_is_for_and_how_to_fill_it() {
+    let room = Room::new();
+    let admin = room.admin().await;
+    for (path, what) in [
+        ("/sessions", "interlock mcp"),
+        ("/workflows", "interlock serve --workflows"),
+        ("/workspaces", "interlock.guided"),
+        ("/modules", "No module is installed"),
+        ("/keys", "interlock key new-api-key"),
+        ("/settings", "Restart the host"),
+    ] {
+        let page = room.page(&admin, path).await;
+        assert!(page.contains(what), "{path} should say {what}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_shown_with_its_picture_turns_and_nodes() {
+    let room = Room::new();
+    room.flow("release.json", &release("Release"));
+    let id = branched(&room, "default", "Release 2.4");
+    let admin = room.admin().await;
+    let list = room.page(&admin, "/sessions").await;
+    for shown in ["Release 2.4", "fix/Release2.4", &id, "project.release", "work"] {
+        assert!(list.contains(shown), "{shown} in {list}");
+    }
+    let session = room.page(&admin, &format!("/sessions/{id}")).await;
+    for shown in ["session-graph", "blocked", "checkpoint", "fork", "tip", "Turns 1 to 6 of 6", "the same"] {
+        assert!(session.contains(shown) || shown == "the same", "{shown} in {session}");
+    }
+    let nodes = node_paths(&session);
+    assert_eq!(nodes.len(), 6, "{nodes:?}");
+    let mut told = String::new();
+    for node in nodes {
+        told += &room.page(&admin, &node).await;
+    }
+    for shown in [
+        "Do collect for Release 2.4.",
+        "<strong>14</strong>",
+        "MISSING_REQUIRED_NOTES",
+        "selected next step",
+        "Artifact notes",
+    ] {
+        assert!(told.contains(shown), "{shown}");
+    }
+    let pin = room.page(&admin, &format!("/sessions/{id}/workflow")).await;
+    assert!(pin.contains("exactly what this run is pinned to"), "{pin}");
+    room.flow("release.json", &release("Another"));
+    let pin = room.page(&admin, &format!("/sessions/{id}/workflow")).await;
+    assert!(pin.contains("has drifted") && pin.contains("changed"), "{pin}");
+    let session = room.page(&admin, &format!("/sessions/{id}")).await;
+    assert!(session.contains("has changed since this run began"), "{session}");
+}
+
+#[tokio::test]
+async fn nothing_that_an_agent_or_an_author_writes_acts_on_a_page() {
+    let room = Room::new();
+    let admin = room.admin().await;
+    for attack in ATTACKS {
+        // A title is on one line and without control characters; what the format refuses cannot be shown either.
+        let title: String = attack.chars().filter(|found| !found.is_control()).collect();
+        room.flow("release.json", &release(&title));
+        let id = branched(&room, "default", attack);
+        let mut paths = vec![
+            "/sessions".to_owned(),
+            format!("/sessions/{id}"),
+            format!("/sessions/{id}/workflow"),
+            "/workflows".to_owned(),
+            "/workflows/guided/project.release".to_owned(),
+            format!(
+                "/modules?key={}",
+                form_urlencoded::byte_serialize(attack.as_bytes()).collect::<String>()
+            ),
+        ];
+        paths.extend(node_paths(&room.page(&admin, &format!("/sessions/{id}")).await));
+        for path in paths {
+            // Every page that is read is checked for what it could do.
+            room.page(&admin, &path).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_page_grows_with_its_session() {
+    let room = Room::new();
+    let title = "<&\"".repeat(40);
+    room.flow("release.json", &release(&title));
+    let guided = room.guided.guided("default").unwrap();
+    let request =
+        StartRequest { workflow_id: "project.release".into(), goal: title, ..StartRequest::default() };
+    let first = guided.start(request).unwrap_or_else(|refusal| panic!("{refusal}"));
+    // What is escaped is five times as long as it was.
+    let notes = "<&\"".repeat(1300);
+    let artifacts = || (0..8).map(|n| json!({"kind": notes, "text": notes, "n": n})).collect::<Vec<_>>();
+    for _ in 0..host::guided::view::TURNS + 2 {
+        let back = rehydrated(&guided, &first);
+        proceed(&guided, &back, Some(&notes), artifacts());
+    }
+    let admin = room.admin().await;
+    let path = format!("/sessions/{}", first.run.session_id);
+    // Each page that is read is measured.
+    let last = room.page(&admin, &path).await;
+    let begin = room.page(&admin, &format!("{path}?turns=0")).await;
+    assert!(begin.contains("Later turns") && last.contains("Earlier turns"));
+    for node in node_paths(&begin).iter().take(3) {
+        room.page(&admin, node).await;
+    }
+    room.page(&admin, "/sessions").await;
+}
+
+#[tokio::test]
+async fn a_damaged_session_is_shown_as_far_as_it_is_sound_and_says_so() {
+    let room = Room::new();
+    room.flow("release.json", &release("Release"));
+    let id = branched(&room, "default", "Release 2.4");
+    let segment = segments(&room, &id).pop().unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    // A host that has nothing of it in memory.
+    let room = Room { guided: reopened(room.folder.path()), ..room };
+    let console = Console::with_facts(
+        Options {
+            runs: room.runs.clone(),
+            guided: Arc::clone(&room.guided),
+            cookie_secrets: vec![SECRET],
+            data_dir: room.folder.path().join("data"),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+        },
+        facts(),
+    );
+    let room = Room { console, ..room };
+    let admin = room.admin().await;
+    assert!(room.page(&admin, "/sessions").await.contains("damaged"));
+    let session = room.page(&admin, &format!("/sessions/{id}")).await;
+    for shown in ["This session is damaged", "interlock session verify", "Turns 1 to 5 of 5"] {
+        assert!(session.contains(shown), "{shown} in {session}");
+    }
+    let node = node_paths(&session).remove(0);
+    assert!(room.page(&admin, &node).await.contains("This session is damaged"));
+}
+
+fn reopened(folder: &Path) -> Arc<Tenants> {
+    let disk = Arc::new(RealDisk::open(&folder.join("data")).unwrap());
+    let catalogue = Catalogue::new(CatalogueOptions {
+        configured_dirs: vec![folder.join("flows")],
+        ..CatalogueOptions::default()
+    });
+    Arc::new(Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap())
+}
+
+fn segments(room: &Room, id: &str) -> Vec<PathBuf> {
+    let folder = room.folder.path().join("data/sessions").join(id).join("events");
+    let mut segments: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    segments
+}
+
+#[tokio::test]
+async fn a_tenant_sees_its_own_and_nothing_else() {
+    let room = Room::new();
+    room.flow("release.json", &release("Release"));
+    let id = branched(&room, "acme", "acme-only");
+    let acme = room.visitor("key-of-acme", "acme", Scope::ALL).await;
+    let other = room.visitor("key-of-other", "other", Scope::ALL).await;
+    assert!(room.page(&acme, "/sessions").await.contains("acme-only"));
+    let session = room.page(&acme, &format!("/sessions/{id}")).await;
+    assert!(!room.page(&other, "/sessions").await.contains("acme-only"));
+    let mut paths = vec![format!("/sessions/{id}"), format!("/sessions/{id}/workflow")];
+    paths.extend(node_paths(&session));
+    for path in paths {
+        let (status, page) = room.get(&other, &path).await;
+        assert_eq!(status, 404, "{path}");
+        assert!(!page.contains("acme-only"), "{path}");
+    }
+    let keys = room.page(&other, "/keys").await;
+    assert!(keys.contains("key-of-other") && !keys.contains("key-of-acme"), "{keys}");
+}
+
+#[tokio::test]
+async fn a_key_that_may_only_look_sees_no_button_that_would_fail() {
+    let room = Room::new();
+    room.flow("release.json", &release("Release"));
+    let id = branched(&room, "default", "Release 2.4");
+    room.admin().await;
+    let reader = room.visitor("reader", "default", &[Scope::RunsRead, Scope::ManifestRead]).await;
+    for path in ["/sessions", &format!("/sessions/{id}"), "/workflows", "/workspaces", "/modules"] {
+        let page = room.page(&reader, path).await;
+        assert_eq!(page.matches("method=\"post\"").count(), 1, "only the way out: {path}");
+        assert!(!page.contains("href=\"/keys\"") && !page.contains("href=\"/settings\""), "{path}");
+        let folder = room.folder.path().join("flows");
+        assert!(
+            !page.contains(folder.to_str().unwrap()),
+            "where files lie is for those who run the host: {path}"
+        );
+    }
+    for path in ["/keys", "/settings"] {
+        assert_eq!(room.get(&reader, path).await.0, 403, "{path}");
+    }
+    let admin = room.admin().await;
+    assert!(room.page(&admin, "/keys").await.contains("Take back"));
+}
+
+#[tokio::test]
+async fn workflows_of_both_kinds_are_listed_with_what_is_wrong_with_them() {
+    let room = Room::new();
+    room.flow("a.json", &release("Release"));
+    room.flow("b.json", &release("Shadowed"));
+    std::fs::write(room.folder.path().join("flows/broken.json"), "{\"id\": \"project.broken\"}").unwrap();
+    let admin = room.admin().await;
+    let caller = boss();
+    room.runs.register(&caller, &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+    let list = room.page(&admin, "/workflows").await;
+    for shown in ["hello", "wr.change_review", "project.release", "wins over 1", "broken.json", "invalid"] {
+        assert!(list.contains(shown), "{shown} in {list}");
+    }
+    let run = room.page(&admin, "/workflows/runs/hello").await;
+    assert!(run.contains("core.noop") && run.contains("valid"), "{run}");
+    let guided = room.page(&admin, "/workflows/guided/project.release").await;
+    assert!(
+        guided.contains("Not taken") && guided.contains("b.json") && guided.contains("collect"),
+        "{guided}"
+    );
+    let bundled = room.page(&admin, "/workflows/guided/wr.change_review").await;
+    assert!(bundled.contains("Steps"), "{bundled}");
+    assert_eq!(room.get(&admin, "/workflows/guided/none").await.0, 404);
+    assert_eq!(room.get(&admin, "/workflows/runs/none").await.0, 404);
+}
+
+fn boss() -> Caller {
+    Caller { tenant: "default".into(), principal: "boss".into(), scopes: Scope::ALL.to_vec(), test: false }
+}
+
+/// The smallest workflow.
+fn hello() -> Value {
+    let node = json!({"id": "a", "typeId": "core.noop", "name": "A", "config": {}, "inputs": {}, "position": {"x": 0, "y": 0}});
+    json!({"id": "hello", "name": "Hello", "version": "1", "nodes": [node], "edges": [], "triggers": [], "variables": [],
+        "metadata": {}, "settings": {}})
+}
+
+#[tokio::test]
+async fn a_workspace_is_shown_to_who_may_see_its_run() {
+    let room = Room::new();
+    let admin = room.admin().await;
+    room.runs.register(&boss(), &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+    let body = json!({"workflowId": "hello", "inputs": {}});
+    let reply = room.runs.create(&boss(), &body, Creation::default(), None).await.unwrap();
+    let created: Value = serde_json::from_slice(&reply.body).unwrap();
+    let run = created["runId"].as_str().unwrap();
+    let root = room.folder.path().join("data/workspaces").join(run).join("review");
+    apply(&root);
+    std::fs::create_dir_all(room.folder.path().join("data/workspaces/run_of_nobody/review")).unwrap();
+    let list = room.page(&admin, "/workspaces").await;
+    assert!(list.contains(&run[..20]) && !list.contains("run_of_nobody"), "{list}");
+    let path = format!("/workspaces/{run}/review");
+    let page = room.page(&admin, &path).await;
+    for shown in ["brief.md", "inputs:brief", "read-only", "a test", "clean", "It is what was applied"] {
+        assert!(page.contains(shown), "{shown} in {page}");
+    }
+    let brief = root.join("inputs/notes/brief.md");
+    std::fs::set_permissions(&brief, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::write(&brief, "tampered").unwrap();
+    let tampered = room.page(&admin, &path).await;
+    assert!(tampered.contains("critical") && tampered.contains("inputs/notes/brief.md"), "{tampered}");
+    let other = room.visitor("key-of-other", "other", Scope::ALL).await;
+    assert_eq!(room.get(&other, &path).await.0, 404);
+    assert!(!room.page(&other, "/workspaces").await.contains(&run[..20]));
+}
+
+/// Applies a plan of two literals to a root.
+fn apply(root: &Path) {
+    std::fs::create_dir_all(root).unwrap();
+    let applier = Applier::new(root).unwrap();
+    let literal = |key: &str, slot: &str, path: &str, mode: &str| {
+        json!({"mountKey": key, "slot": slot, "relPath": path, "mode": mode,
+            "source": {"kind": "static-literal", "pathWithinWorkspace": path, "bytes": "aGVsbG8="}})
+    };
+    let plan = json!({"applyId": "ab".repeat(32), "entries": [
+        literal("inputs:brief", "/workspace/inputs", "notes/brief.md", "read-only"),
+        literal("tmp:seed", "/workspace/tmp", ".keep", "read-write"),
+    ]});
+    let plan = ValidPlan::check(&plan, None, applier.folds_case().unwrap()).unwrap();
+    let scope = LeaseScope::of(&plan, 0);
+    let library = Arc::new(Library::open(root.parent().unwrap()).unwrap());
+    let request = ApplyRequest::new(&plan, &scope, "a test");
+    applier.apply(&request, &(library as _), SystemClock.now_ms(), &()).unwrap();
+}
+
+#[tokio::test]
+async fn a_key_of_the_composition_is_explained() {
+    let room = Room::new();
+    let admin = room.admin().await;
+    for (key, said) in [
+        ("builtin-interlock-sessions:routes/list", "is shown"),
+        ("builtin-interlock-sessions:routes/nothing", "nobody declares it"),
+        ("nonsense", "is no canonical key"),
+    ] {
+        let page = room.page(&admin, &format!("/modules?key={key}")).await;
+        assert!(page.contains(said), "{key}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_desired_stands_beside_what_is_applied() {
+    let room = Room::new();
+    let admin = room.admin().await;
+    let page = room.page(&admin, "/settings").await;
+    for shown in ["differs from what runs: 1 setting.", "http://b", "the same"] {
+        assert!(page.contains(shown), "{shown} in {page}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let room = Room::new();
+    let admin = room.admin().await;
+    for path in [
+        "/sessions/nonsense",
+        "/sessions/sess_aaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "/workspaces/run_1/none",
+        "/workspaces/%2e%2e/x",
+    ] {
+        assert_eq!(room.get(&admin, path).await.0, 404, "{path}");
+    }
+}

@@ -1,0 +1,111 @@
+//! The workspaces that runs gave to agents.
+
+use std::sync::Arc;
+
+use flow::event::Millis;
+use host::runs::{ApiCode, Refusal};
+use host::workspaces::{WorkspaceLine, WorkspaceList};
+use maud::{Markup, html};
+use workspace::apply::{Lease, LeaseScope, LeaseState};
+
+use super::guided::{self, SESSION};
+use super::run_list::RUN;
+use crate::call::Call;
+use crate::page::{Answer, Page};
+use crate::parts;
+
+/// The page of all workspaces.
+pub(super) const LIST: &str = "builtin-interlock-workspaces:routes/list";
+/// The page of one workspace.
+pub(super) const WORKSPACE: &str = "builtin-interlock-workspaces:routes/workspace";
+
+/// How many runs are on a page.
+const PAGE: usize = 30;
+
+pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+    let first = call.query.number("from").and_then(|from| usize::try_from(from).ok()).unwrap_or_default();
+    let reading = Arc::clone(&call);
+    let list = guided::blocking(move || {
+        // A workspace belongs to its run, and who may not see the run does not see it.
+        let is_visible = |run: &str| reading.runs().status(&reading.caller, run).is_ok();
+        let list = reading.console.workspaces.list(&is_visible, (first, PAGE), reading.now.0);
+        list.map_err(|cause| unreadable(&cause))
+    })
+    .await?;
+    let body = html! {
+        @if list.workspaces.is_empty() && list.first == 0 { (nothing()) } @else { (table(&call, &list)) }
+        @if list.is_cut { p.muted { "There are more folders than one page looks at; " code { "interlock workspace drift DIR" } " looks at any of them." } }
+        (parts::more(list.has_more.then(|| call.query.with("from", Some(&(first + PAGE).to_string()))).as_deref(), "Older workspaces"))
+    };
+    Ok(Page::new("Workspaces", body).into())
+}
+
+pub(super) fn unreadable(cause: &std::io::Error) -> Refusal {
+    let message = format!(
+        "the folder of workspaces cannot be read: {cause}; check that the host may read its data directory"
+    );
+    Refusal::new(ApiCode::InternalError, message)
+}
+
+fn nothing() -> Markup {
+    let help = html! {
+        p { "A workspace is a folder that holds exactly what was declared for an agent: instructions, skills, inputs, repositories. "
+            "A run makes one when it comes to a node of type " code { "interlock.guided" } " that names a workspace manifest. By hand:" }
+        pre { code { "interlock workspace plan --manifest FILE --library DIR --context FILE\ninterlock workspace apply ROOT --plan FILE --library DIR" } }
+    };
+    parts::empty("No run has prepared a workspace yet.", &help)
+}
+
+fn table(call: &Call, list: &WorkspaceList) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Run" } th { "Node" } th { "Lease" } th { "For" } th.number { "Files" } th { "Renewed" } } }
+            tbody { @for line in &list.workspaces { (row(call, line)) } }
+        } }
+    }
+}
+
+fn row(call: &Call, line: &WorkspaceLine) -> Markup {
+    let params = [("runId", line.run_id.as_str()), ("nodeId", line.node_id.as_str())];
+    html! {
+        tr {
+            th scope="row" { (call.anchor(RUN, &[("runId", &line.run_id)], parts::cut(&line.run_id, 24))) }
+            td { (call.anchor(WORKSPACE, &params, &line.node_id)) }
+            @match &line.lease {
+                Ok(Some((lease, state))) => {
+                    td { (parts::status(lease_word(*state))) }
+                    td { (scope(call, lease)) }
+                    td.number { (lease.slots.iter().map(|slot| slot.files).sum::<u64>()) }
+                    td { (call.time(Millis(lease.renewed_at))) }
+                },
+                Ok(None) => td colspan="4" { span.muted { "Nothing was applied here." } },
+                Err(error) => td colspan="4" { (parts::status("error")) " " (error) },
+            }
+        }
+    }
+}
+
+/// A state of a lease as the page says it.
+pub(super) const fn lease_word(state: LeaseState) -> &'static str {
+    match state {
+        LeaseState::Pending => "pending",
+        LeaseState::Active => "active",
+        LeaseState::Released => "released",
+        LeaseState::Expired => "expired",
+        LeaseState::Superseded => "superseded",
+        LeaseState::Failed => "failed",
+    }
+}
+
+/// For whom a workspace is prepared.
+pub(super) fn scope(call: &Call, lease: &Lease) -> Markup {
+    html! {
+        @match &lease.scope {
+            LeaseScope::Run { job_run_id, .. } => { "job " code { (parts::cut(job_run_id, 24)) } " of the run" },
+            LeaseScope::Session { session_id, turn_gen } => {
+                "session " (call.anchor(SESSION, &[("sessionId", session_id)], parts::cut(session_id, 24))) ", turn " (turn_gen)
+            },
+            LeaseScope::Plan { apply_id } => { "plan " (guided::digest(apply_id)) },
+        }
+    }
+}

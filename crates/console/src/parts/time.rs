@@ -1,0 +1,79 @@
+//! Moments, in words, with the exact one on hover.
+
+use flow::event::{Millis, wire};
+use maud::{Markup, html};
+
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// A moment seen from now. The script keeps the words up to date.
+pub(crate) fn time(moment: Millis, now: Millis) -> Markup {
+    let exact = wire::timestamp(moment);
+    html! { time datetime=(exact) title=(exact) { (relative(moment, now)) } }
+}
+
+fn relative(moment: Millis, now: Millis) -> String {
+    if moment > now {
+        let until = moment.since(now);
+        return if until < SECOND { "now".to_owned() } else { format!("in {}", rough(until)) };
+    }
+    let since = now.since(moment);
+    if since < SECOND { "now".to_owned() } else { format!("{} ago", rough(since)) }
+}
+
+fn rough(milliseconds: u64) -> String {
+    match milliseconds {
+        0..MINUTE => format!("{} s", milliseconds / SECOND),
+        MINUTE..HOUR => format!("{} min", milliseconds / MINUTE),
+        HOUR..DAY => format!("{} h", milliseconds / HOUR),
+        _ => format!("{} d", milliseconds / DAY),
+    }
+}
+
+/// How long something took.
+pub(crate) fn duration(milliseconds: u64) -> String {
+    match milliseconds {
+        0..SECOND => format!("{milliseconds} ms"),
+        SECOND..MINUTE => format!("{}.{} s", milliseconds / SECOND, milliseconds % SECOND / 100),
+        MINUTE..HOUR => format!("{} min {} s", milliseconds / MINUTE, milliseconds % MINUTE / SECOND),
+        HOUR..DAY => format!("{} h {} min", milliseconds / HOUR, milliseconds % HOUR / MINUTE),
+        _ => format!("{} d {} h", milliseconds / DAY, milliseconds % DAY / HOUR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_in_words() {
+        let now = Millis(10 * DAY);
+        let cases = [
+            (now, "now"),
+            (Millis(now.0 - 59 * SECOND), "59 s ago"),
+            (Millis(now.0 - 61 * SECOND), "1 min ago"),
+            (Millis(now.0 - 5 * HOUR), "5 h ago"),
+            (Millis(now.0 - 3 * DAY), "3 d ago"),
+            (Millis(now.0 + 90 * MINUTE), "in 1 h"),
+        ];
+        for (moment, words) in cases {
+            assert_eq!(relative(moment, now), words);
+        }
+    }
+
+    #[test]
+    fn durations() {
+        let cases = [
+            (12, "12 ms"),
+            (1250, "1.2 s"),
+            (61_000, "1 min 1 s"),
+            (90 * MINUTE, "1 h 30 min"),
+            (26 * HOUR, "1 d 2 h"),
+        ];
+        for (milliseconds, text) in cases {
+            assert_eq!(duration(milliseconds), text);
+        }
+    }
+}

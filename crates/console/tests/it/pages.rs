@@ -1,0 +1,210 @@
+//! The pages, as they are read.
+
+use axum::body::BodyDataStream;
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+
+use crate::support::{KEY, OTHER, Page, READER, Site, workflow};
+
+/// A workflow that asks a person, and goes on.
+pub(crate) fn waiting(id: &str) -> Value {
+    workflow(
+        id,
+        &[("ask", "core.approvalGate", json!({"title": "Say hello?"})), ("end", "core.noop", json!({}))],
+    )
+}
+
+fn quick(id: &str) -> Value {
+    workflow(id, &[("one", "core.noop", json!({})), ("two", "core.noop", json!({}))])
+}
+
+fn failing(id: &str) -> Value {
+    workflow(id, &[("one", "core.fail", json!({"message": "it broke"}))])
+}
+
+#[tokio::test]
+async fn an_empty_console_says_how_to_begin() {
+    let site = Site::open().await;
+    let browser = site.signed_in(KEY).await;
+    let home = browser.get("/").await;
+    home.shows(&["Nothing has run yet", "interlock run", "<h1>Overview</h1>", "Skip to content"]);
+    browser.get("/runs").await.shows(&["No run yet", "/v1/runs"]);
+    browser.get("/approvals").await.shows(&["Nothing waits for anybody"]);
+    browser.get("/diagnostics").await.shows(&["fit together", "interlock.text"]);
+}
+
+#[tokio::test]
+async fn the_overview_shows_what_waits_what_failed_and_what_is_done() {
+    let site = Site::open().await;
+    let waits = site.run(&waiting("asks"), json!({})).await;
+    site.run(&failing("breaks"), json!({})).await;
+    site.run(&quick("works"), json!({})).await;
+    let page = site.signed_in(KEY).await.get("/").await;
+    let link = format!("href=\"/approvals/{waits}\"");
+    page.shows(&[
+        "Say hello?",
+        "it broke",
+        "works",
+        "waiting approval",
+        &link,
+        "<time datetime=\"",
+        "title=\"",
+    ]);
+}
+
+fn rows(page: &Page) -> usize {
+    page.text.matches("<th scope=\"row\">").count()
+}
+
+#[tokio::test]
+async fn runs_are_filtered_and_paged() {
+    let site = Site::open().await;
+    for place in 0..55 {
+        site.run(&quick(if place % 2 == 0 { "even" } else { "odd" }), json!({})).await;
+    }
+    site.run(&failing("breaks"), json!({})).await;
+    let browser = site.signed_in(KEY).await;
+    let first = browser.get("/runs").await;
+    assert_eq!(rows(&first), 50);
+    assert!(first.text.len() < 100_000);
+    let next = first.text.split("href=\"?before=").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(rows(&browser.get(&format!("/runs?before={next}")).await), 6);
+    assert_eq!(rows(&browser.get("/runs?status=failed").await), 1);
+    assert_eq!(rows(&browser.get("/runs?workflow=odd").await), 27);
+    browser.get("/runs?status=paused").await.shows(&["No run is like that", "Clear"]);
+    browser.get("/runs?status=nonsense&before=x").await.shows(&["<table>"]);
+}
+
+#[tokio::test]
+async fn a_run_shows_its_graph_its_time_and_its_values() {
+    let site = Site::open().await;
+    let run = site.run(&quick("works"), json!({"text": "given"})).await;
+    let page = site.signed_in(KEY).await.get(&format!("/runs/{run}")).await;
+    page.shows(&["<svg", "class=\"node good\"", "Timeline", "class=\"bar good\"", "given", "completed"]);
+    page.shows(&["Fork", "Compare"]);
+    page.hides(&["Cancel the run", "data-live"]);
+    assert!(page.text.len() < 100_000);
+}
+
+#[tokio::test]
+async fn a_run_is_paused_resumed_cancelled_and_forked_with_forms() {
+    let site = Site::open().await;
+    let run = site.run(&waiting("w"), json!({})).await;
+    let browser = site.signed_in(KEY).await;
+    let path = format!("/runs/{run}");
+    let page = browser.get(&path).await;
+    page.shows(&["Pause", "Cancel the run", "data-live"]);
+    let paused = browser.submit(&page, &format!("{path}/pause"), &[]).await;
+    assert_eq!(paused.header("location"), format!("{path}?done=paused"));
+    browser.get(&format!("{path}?done=paused")).await.shows(&["The run was paused.", "Resume"]);
+    assert_eq!(browser.submit(&page, &format!("{path}/resume"), &[]).await.status, 303);
+    let forked = browser.submit(&page, &format!("{path}/fork"), &[("from", "1"), ("mode", "branch")]).await;
+    assert_eq!(forked.status, 303, "{}", forked.text);
+    let fork = forked.header("location").split('?').next().unwrap();
+    assert_ne!(fork, path);
+    browser.get(fork).await.shows(&["Forked from", &run]);
+    browser.get(&format!("{path}/diff?with={}", &fork["/runs/".len()..])).await.shows(&["A is", "B is"]);
+    let cancelled = browser.submit(&page, &format!("{path}/cancel"), &[("reason", "no longer needed")]).await;
+    assert_eq!(cancelled.header("location"), format!("{path}?done=cancelled"));
+    browser.get(&path).await.hides(&["Cancel the run"]);
+    browser.get(&format!("{path}?done=%3Cscript%3E")).await.hides(&["<script>"]);
+}
+
+#[tokio::test]
+async fn events_are_paged_and_shown_whole() {
+    let site = Site::open().await;
+    let run = site.run(&quick("works"), json!({})).await;
+    let browser = site.signed_in(KEY).await;
+    browser.get(&format!("/runs/{run}/events")).await.shows(&[
+        "run.started",
+        "run.completed",
+        "node.completed",
+    ]);
+    browser.get(&format!("/runs/{run}/events?event=0")).await.shows(&["Event 0", "run."]);
+    assert_eq!(browser.get(&format!("/runs/{run}/events?event=99999")).await.status, 404);
+    assert_eq!(browser.get(&format!("/runs/{run}/events?from=99999")).await.status, 200);
+}
+
+#[tokio::test]
+async fn tenants_do_not_see_each_other() {
+    let site = Site::open().await;
+    let run = site.run(&waiting("secretive"), json!({})).await;
+    let other = site.signed_in(OTHER).await;
+    for path in ["", "/events", "/graph", "/diff?with=x", "/artifact?id=x"] {
+        let page = other.get(&format!("/runs/{run}{path}")).await;
+        assert_eq!(page.status, 404, "{path}");
+        page.hides(&["secretive", "Say hello?"]);
+    }
+    assert_eq!(other.get(&format!("/approvals/{run}")).await.status, 404);
+    for path in ["/", "/runs", "/approvals"] {
+        other.get(path).await.hides(&["secretive", &run]);
+    }
+    let page = other.get("/runs").await;
+    assert_eq!(other.submit(&page, &format!("/runs/{run}/cancel"), &[]).await.status, 404);
+    let answer = other.submit(&page, &format!("/approvals/{run}/answer"), &[("node", "ask")]).await;
+    assert_eq!(answer.status, 404);
+}
+
+#[tokio::test]
+async fn a_key_that_may_only_read_sees_no_button_that_would_fail() {
+    let site = Site::open().await;
+    let run = site.run(&waiting("w"), json!({})).await;
+    let reader = site.signed_in(READER).await;
+    let page = reader.get(&format!("/runs/{run}")).await;
+    page.shows(&["Say hello?", "Look"]);
+    page.hides(&["Pause", "Cancel", "Fork", "Resume", ">Answer<"]);
+    let question = reader.get(&format!("/approvals/{run}")).await;
+    question.shows(&["Say hello?", "approvals:respond"]);
+    question.hides(&["Approve", "Reject"]);
+    for path in [
+        "runs/{run}/cancel",
+        "runs/{run}/pause",
+        "runs/{run}/resume",
+        "runs/{run}/fork",
+        "approvals/{run}/answer",
+    ] {
+        let path = format!("/{}", path.replace("{run}", &run));
+        assert_eq!(reader.submit(&page, &path, &[("node", "ask")]).await.status, 403, "{path}");
+    }
+}
+
+async fn message(stream: &mut BodyDataStream) -> Option<String> {
+    stream.next().await.map(|bytes| String::from_utf8(bytes.unwrap().to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_live_page_sends_what_changed_and_whoever_comes_back_misses_nothing() {
+    let site = Site::open().await;
+    let run = site.run(&waiting("w"), json!({})).await;
+    let browser = site.signed_in(KEY).await;
+    let path = format!("/runs/{run}");
+    let mut stream = browser.follow(&path, None).await;
+    let first = message(&mut stream).await.unwrap();
+    for piece in ["event: regions", "id=\"run-state\"", "waiting approval"] {
+        assert!(first.contains(piece), "{piece} is not in {first}");
+    }
+    let page = browser.get(&path).await;
+    browser.submit(&page, &format!("{path}/cancel"), &[]).await;
+    while !message(&mut stream).await.unwrap().contains("cancelled") {}
+    // Whoever was away meanwhile gets what happened on coming back.
+    let id = first.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    let mut resumed = browser.follow(&path, Some(id)).await;
+    assert!(message(&mut resumed).await.unwrap().contains("cancelled"));
+    assert_eq!(message(&mut resumed).await, None, "nothing more can happen to it");
+}
+
+#[tokio::test]
+async fn a_large_graph_has_a_page_of_its_own() {
+    let site = Site::open().await;
+    let names: Vec<String> = (0..300).map(|place| format!("n{place}")).collect();
+    let nodes: Vec<(&str, &str, Value)> =
+        names.iter().map(|name| (name.as_str(), "core.noop", json!({}))).collect();
+    let run = site.run(&workflow("large", &nodes), json!({})).await;
+    let browser = site.signed_in(KEY).await;
+    let page = browser.get(&format!("/runs/{run}")).await;
+    page.shows(&["The graph has 300 nodes", &format!("/runs/{run}/graph")]);
+    assert!(page.text.len() < 120_000, "{}", page.text.len());
+    let graph = browser.get(&format!("/runs/{run}/graph")).await;
+    assert_eq!(graph.text.matches("<rect").count(), 300);
+    assert!(graph.text.len() < 120_000, "{}", graph.text.len());
+}

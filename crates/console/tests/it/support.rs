@@ -1,0 +1,254 @@
+//! A console on a host of its own, and a browser that keeps cookies.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::body::{Body, BodyDataStream, to_bytes};
+use console::{Console, Options};
+use flow::definition::Capabilities;
+use flow::engine::Limits;
+use host::catalogue::{Catalogue, CatalogueOptions};
+use host::guided::Tenants;
+use host::runs::create::Creation;
+use host::runs::keys::{self, ApiKey};
+use host::runs::outbound::Outbound;
+use host::runs::secrets::NoSecrets;
+use host::runs::{AuditKey, Caller, Options as RunOptions, Runs, Scope};
+use host::system::{SystemClock, SystemEntropy};
+use http::{HeaderMap, Request};
+use serde_json::{Value, json};
+use storage::disk::RealDisk;
+use storage::sqlite::SqliteRuns;
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+
+/// A key with every right, one that may only read, one of another tenant, and one that was taken back.
+pub(crate) const KEY: &str = "ilk_live_000000000000000000000001";
+pub(crate) const READER: &str = "ilk_live_000000000000000000000002";
+pub(crate) const OTHER: &str = "ilk_live_000000000000000000000003";
+pub(crate) const REVOKED: &str = "ilk_live_000000000000000000000004";
+
+/// A console, and the host below it.
+pub(crate) struct Site {
+    pub(crate) runs: Runs,
+    folder: TempDir,
+    console: Console,
+}
+
+impl Site {
+    pub(crate) async fn open() -> Self {
+        Self::at("http://127.0.0.1:7717").await
+    }
+
+    pub(crate) async fn at(public_url: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let runs = Runs::new(RunOptions {
+            store: Arc::new(SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap()),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            limits: Limits::default(),
+            capabilities: Capabilities::OURS,
+            token_secrets: vec![[7; 32]],
+            public_url: public_url.to_owned(),
+            audit_key: AuditKey::from_seed([9; 32]),
+            secrets: Arc::new(NoSecrets),
+            outbound: Outbound::default(),
+        });
+        let reader = vec![Scope::RunsRead, Scope::ArtifactsRead];
+        put_key(&runs, KEY, "full", "default", Scope::ALL.to_vec(), None).await;
+        put_key(&runs, READER, "reader", "default", reader, None).await;
+        put_key(&runs, OTHER, "other", "other", Scope::ALL.to_vec(), None).await;
+        put_key(&runs, REVOKED, "revoked", "default", Scope::ALL.to_vec(), Some(1)).await;
+        let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
+        let catalogue = Catalogue::new(CatalogueOptions::default());
+        let guided = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
+        let console = Console::new(Options {
+            runs: runs.clone(),
+            guided: Arc::new(guided),
+            cookie_secrets: vec![[3; 32]],
+            data_dir: folder.path().to_owned(),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+        });
+        Self { runs, folder, console }
+    }
+
+    /// Somebody who has not signed in.
+    pub(crate) fn visitor(&self) -> Browser {
+        Browser { console: self.console.clone(), cookies: Mutex::default() }
+    }
+
+    /// Somebody who has.
+    pub(crate) async fn signed_in(&self, key: &str) -> Browser {
+        let browser = self.visitor();
+        let answer = browser.sign_in(key, "/").await;
+        assert_eq!(answer.status, 303, "{}", answer.text);
+        browser
+    }
+
+    /// Creates a run of a workflow that is registered for it, and gives its id.
+    pub(crate) async fn run(&self, workflow: &Value, inputs: Value) -> String {
+        let caller = Caller {
+            tenant: "default".to_owned(),
+            principal: "test".to_owned(),
+            scopes: Scope::ALL.to_vec(),
+            test: false,
+        };
+        self.runs.register(&caller, workflow).await.unwrap();
+        let body = json!({"workflowId": workflow["id"], "inputs": inputs});
+        let reply = self.runs.create(&caller, &body, Creation::default(), None).await.unwrap();
+        let created: Value = serde_json::from_slice(&reply.body).unwrap();
+        created["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// Writes a file below `console/`.
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        let path = self.folder.path().join("console").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+}
+
+/// Makes a key known, or says what became of it.
+pub(crate) async fn put_key(
+    runs: &Runs,
+    text: &str,
+    id: &str,
+    tenant: &str,
+    scopes: Vec<Scope>,
+    revoked_at: Option<u64>,
+) {
+    let key = ApiKey {
+        id: id.to_owned(),
+        tenant: tenant.to_owned(),
+        scopes,
+        test: false,
+        created_at: 0,
+        expires_at: None,
+        revoked_at,
+        session: None,
+    };
+    runs.put_key(keys::hash(text), &key).await.unwrap();
+}
+
+/// A workflow whose nodes follow one another.
+pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
+    let listed: Vec<Value> = nodes
+        .iter()
+        .map(|(node, type_id, config)| {
+            json!({
+                "id": node, "typeId": type_id, "name": node, "position": {"x": 0, "y": 0}, "config": config,
+                "inputs": {},
+            })
+        })
+        .collect();
+    let edges: Vec<Value> = nodes
+        .windows(2)
+        .map(|pair| {
+            let id = format!("{}-{}", pair[0].0, pair[1].0);
+            json!({"id": id, "sourceNodeId": pair[0].0, "targetNodeId": pair[1].0})
+        })
+        .collect();
+    json!({
+        "id": id, "name": id, "version": "1", "nodes": listed, "edges": edges,
+        "triggers": [{"id": "manual", "type": "manual"}],
+        "variables": [{"name": "text", "type": "string", "defaultValue": "hello"}],
+        "metadata": {"tags": []}, "settings": {},
+    })
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Page {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The first value of a field.
+    pub(crate) fn field(&self, name: &str) -> &str {
+        let marker = format!("name=\"{name}\" value=\"");
+        let at = self.text.find(&marker).unwrap_or_else(|| panic!("no field {name} in {}", self.text));
+        self.text[at + marker.len()..].split('"').next().unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn shows(&self, wanted: &[&str]) {
+        for piece in wanted {
+            assert!(self.text.contains(piece), "{piece} is not in {}", self.text);
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn hides(&self, unwanted: &[&str]) {
+        for piece in unwanted {
+            assert!(!self.text.contains(piece), "{piece} is in {}", self.text);
+        }
+    }
+}
+
+/// A browser: it keeps cookies, and follows nothing by itself.
+pub(crate) struct Browser {
+    console: Console,
+    cookies: Mutex<BTreeMap<String, String>>,
+}
+
+impl Browser {
+    pub(crate) async fn get(&self, path: &str) -> Page {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = Request::post(path).header("content-type", "application/x-www-form-urlencoded");
+        self.send(request.body(Body::from(body)).unwrap()).await
+    }
+
+    /// Sends a form of a page, with its token.
+    pub(crate) async fn submit(&self, page: &Page, path: &str, fields: &[(&str, &str)]) -> Page {
+        let csrf = page.field("csrf").to_owned();
+        let mut all = vec![("csrf", csrf.as_str())];
+        all.extend_from_slice(fields);
+        self.post(path, &all).await
+    }
+
+    pub(crate) async fn sign_in(&self, key: &str, to: &str) -> Page {
+        let page = self.get("/sign-in").await;
+        self.submit(&page, "/sign-in", &[("key", key), ("to", to)]).await
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Page {
+        let (parts, body) = self.ask(request).await.into_parts();
+        for set in parts.headers.get_all("set-cookie") {
+            let (name, value) = set.to_str().unwrap().split(';').next().unwrap().split_once('=').unwrap();
+            self.cookies.lock().unwrap().insert(name.to_owned(), value.to_owned());
+        }
+        let text = String::from_utf8(to_bytes(body, 1 << 24).await.unwrap().to_vec()).unwrap();
+        Page { status: parts.status.as_u16(), headers: parts.headers, text }
+    }
+
+    /// The stream of a live page.
+    pub(crate) async fn follow(&self, path: &str, last: Option<&str>) -> BodyDataStream {
+        let mut request = Request::get(path).header("accept", "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let response = self.ask(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(response.status(), 200);
+        response.into_body().into_data_stream()
+    }
+
+    async fn ask(&self, mut request: Request<Body>) -> axum::response::Response {
+        let cookies = self.cookies.lock().unwrap().clone();
+        if !cookies.is_empty() {
+            let text: Vec<String> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            request.headers_mut().insert("cookie", text.join("; ").parse().unwrap());
+        }
+        self.console.router().oneshot(request).await.unwrap()
+    }
+}
