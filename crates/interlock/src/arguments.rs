@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod backup;
+mod demo;
 mod doctor;
 mod key;
 mod mcp;
@@ -19,6 +20,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::failure::Reporting;
 
 pub(crate) use backup::Backup;
+pub(crate) use demo::Demo;
 pub(crate) use doctor::Doctor;
 pub(crate) use key::{Key, KeyCommand, NewApiKey};
 pub(crate) use mcp::Mcp;
@@ -82,6 +84,7 @@ pub(crate) struct Globals {
 pub(crate) enum Command {
     Serve(Serve),
     Mcp(Mcp),
+    Demo(Demo),
     Run(Run),
     Compose(Compose),
     Workflow(Workflow),
@@ -166,7 +169,7 @@ impl Command {
     pub(crate) const fn reporting(&self) -> Reporting {
         match self {
             // Standard output belongs to the protocol.
-            Self::Mcp(_) | Self::Serve(_) => Reporting::Words,
+            Self::Mcp(_) | Self::Serve(_) | Self::Demo(_) => Reporting::Words,
             Self::Run(run) => run.answering.reporting(),
             Self::Backup(backup) => backup.answering.reporting(),
             Self::Compose(compose) => compose.reporting(),

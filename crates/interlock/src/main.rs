@@ -4,6 +4,7 @@
 //! * `arguments`: what can be typed, and the help that teaches it.
 //! * `settings`: where everything is, from flags, environment, file and defaults.
 //! * `service`: the services, put together from the settings.
+//! * `client`: asking a server that runs already.
 //! * `commands`: one module per subcommand.
 //! * `failure`: how anything that goes wrong becomes an envelope and an exit code.
 //! * `input`: reading files and standard input, with a bound.
@@ -14,6 +15,7 @@
 compile_error!("Interlock runs on Linux, and builds on macOS; Windows is not supported: use WSL.");
 
 mod arguments;
+mod client;
 mod commands;
 mod failure;
 mod input;
@@ -28,10 +30,16 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
 
+/// A run passes from the thread of its request to the writer's, and what the one allocates the other frees. With the system's
+/// allocator that is a fifth of the work of `serve`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let Arguments { globals, command } = Arguments::parse();
     let result = match &command {
         Command::Serve(serve) => commands::serve::run(serve, &globals),
+        Command::Demo(demo) => commands::demo::run(demo, &globals),
         Command::Run(run) => commands::run::run(run, &globals),
         Command::Backup(backup) => commands::backup::run(backup, &globals),
         Command::Mcp(mcp) => commands::mcp::run(mcp, &globals),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use canon::error::Envelope;
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
+use host::guided::{Guided, Tenants};
 use host::system::{SystemClock, SystemEntropy};
 use storage::disk::{Disk, FaultyDisk, RealDisk};
 use storage::files::SessionFiles;
@@ -19,6 +19,15 @@ use crate::settings::Settings;
 /// A directory that cannot be opened, or is of a newer version.
 pub(crate) fn open_guided(settings: &Settings) -> Result<Guided, Failure> {
     Ok(guided(settings, open_files(settings)?))
+}
+
+/// The guided services of every tenant of the data directory, which is made if it does not exist.
+///
+/// # Errors
+/// As [`open_guided`].
+pub(crate) fn open_tenants(settings: &Settings) -> Result<Tenants, Failure> {
+    let disk = Arc::new(open_disk(settings)?);
+    Ok(Tenants::new(disk, catalogue(settings), Arc::new(SystemClock), Arc::new(SystemEntropy))?)
 }
 
 /// The guided service over files that are open.
@@ -58,6 +67,20 @@ pub(crate) fn catalogue(settings: &Settings) -> Catalogue {
         sources_file: Some(data_dir.join("sources.toml")),
         git_cache: Some(data_dir.join("cache").join("git")),
     })
+}
+
+/// Lets runs guide agents. Manifests and libraries are found in the folders of workflows, a later one first, as for workflows.
+pub(crate) fn walk(runs: &host::runs::Runs, settings: &Settings, tenants: Arc<Tenants>) {
+    let data_dir = &settings.data_dir.value;
+    let workspaces = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()).join("workspaces");
+    runs.guide_agents(host::path::GuidedNodes::new(host::path::Options {
+        tenants,
+        keys: runs.session_keys(),
+        places: settings.workflow_dirs.value.iter().rev().cloned().collect(),
+        workspaces,
+        clock: Arc::new(SystemClock),
+        gate: None,
+    }));
 }
 
 fn open_disk(settings: &Settings) -> Result<RealDisk, Failure> {

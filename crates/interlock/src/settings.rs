@@ -8,10 +8,20 @@
 //!
 //! [guide]
 //! workflow_dirs = ["/srv/workflows"]     # further folders of workflow files; a later one wins
-//! workspace_roots = ["/home/me/code"]    # where workspaces may be; without, anywhere
+//! workspace_roots = ["/home/me/code"]    # below these `serve` opens the workspaces that agents name; without, none
 //!
 //! [server]
 //! public_url = "https://host.example"    # where clients reach `serve`, when a proxy stands in front
+//! allowed_origins = ["https://app.example"]  # web pages that may speak MCP to it, besides those of this machine
+//!
+//! [rate_limits]                           # nothing is limited that does not stand here
+//! key = { per_second = 50, burst = 100 }  # each key; also `tenant` and `route`
+//!
+//! [retention]
+//! finished_runs = "90d"                   # runs are kept for good without; answers to keyed requests a day
+//!
+//! [otlp]
+//! endpoint = "http://127.0.0.1:4318"      # traces go to /v1/traces there, as Protobuf
 //!
 //! [secrets]
 //! deploy-key = "env:DEPLOY_KEY"          # by reference: `env:NAME` or `file:/path`
@@ -20,8 +30,10 @@
 //! A key that nothing reads is refused with the nearest name that something does: a setting that is silently
 //! ignored is worse than none.
 
+pub(crate) mod desired;
 mod file;
 mod places;
+mod values;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,6 +46,7 @@ use crate::arguments::Globals;
 use crate::failure::Failure;
 
 use file::FileSettings;
+pub(crate) use values::{Limit, Span};
 
 /// The environment variable of the data directory.
 pub(crate) const HOME_VARIABLE: &str = "INTERLOCK_HOME";
@@ -49,12 +62,26 @@ pub(crate) struct Settings {
     pub(crate) config: Setting<PathBuf>,
     /// Further folders of workflow files.
     pub(crate) workflow_dirs: Setting<Vec<PathBuf>>,
-    /// Where workspaces may be; anywhere, if there are none.
+    /// Below which folders `serve` opens the workspaces that agents name; it opens none, if there are none.
     pub(crate) workspace_roots: Setting<Vec<PathBuf>>,
     /// Where clients reach `serve`.
     pub(crate) public_url: Setting<Option<String>>,
+    /// Web pages that may speak MCP to `serve`.
+    pub(crate) allowed_origins: Setting<Vec<String>>,
     /// Where secrets come from, by name.
     pub(crate) secrets: Setting<BTreeMap<String, String>>,
+    /// Where traces are sent.
+    pub(crate) otlp_endpoint: Setting<Option<String>>,
+    /// What is sent along, by name: references, as for secrets.
+    pub(crate) otlp_headers: Setting<BTreeMap<String, String>>,
+    /// For how long runs are kept that have ended; for good, if nothing is said.
+    pub(crate) finished_runs: Setting<Option<Span>>,
+    /// For how long answers to keyed requests are kept.
+    pub(crate) answers: Setting<Span>,
+    /// How often each key, each tenant and each route may be used.
+    pub(crate) key_limit: Setting<Limit>,
+    pub(crate) tenant_limit: Setting<Limit>,
+    pub(crate) route_limit: Setting<Limit>,
     /// The user's own workflows.
     pub(crate) user_workflows: Option<PathBuf>,
 }
@@ -140,17 +167,21 @@ impl Settings {
                 (Setting { value: path, origin: Origin::Default }, file)
             }
         };
-        let none = || Setting { value: Vec::new(), origin: Origin::Default };
         Ok(Self {
             data_dir,
             config,
-            workflow_dirs: file.workflow_dirs.unwrap_or_else(none),
-            workspace_roots: file.workspace_roots.unwrap_or_else(none),
-            public_url: match file.public_url {
-                Some(Setting { value, origin }) => Setting { value: Some(value), origin },
-                None => Setting { value: None, origin: Origin::Default },
-            },
-            secrets: file.secrets.unwrap_or(Setting { value: BTreeMap::new(), origin: Origin::Default }),
+            workflow_dirs: or_default(file.workflow_dirs),
+            workspace_roots: or_default(file.workspace_roots),
+            public_url: optional(file.public_url),
+            allowed_origins: or_default(file.allowed_origins),
+            secrets: or_default(file.secrets),
+            otlp_endpoint: optional(file.otlp_endpoint),
+            otlp_headers: or_default(file.otlp_headers),
+            finished_runs: optional(file.finished_runs),
+            answers: file.answers.unwrap_or(Setting { value: Span::DAY, origin: Origin::Default }),
+            key_limit: or_default(file.key_limit),
+            tenant_limit: or_default(file.tenant_limit),
+            route_limit: or_default(file.route_limit),
             user_workflows: places::user_workflows(environment),
         })
     }
@@ -164,6 +195,19 @@ impl Settings {
         }
         self
     }
+}
+
+/// What the file says, or nothing.
+fn optional<T>(setting: Option<Setting<T>>) -> Setting<Option<T>> {
+    match setting {
+        Some(Setting { value, origin }) => Setting { value: Some(value), origin },
+        None => Setting { value: None, origin: Origin::Default },
+    }
+}
+
+/// What the file says, or what there is without it.
+fn or_default<T: Default>(setting: Option<Setting<T>>) -> Setting<T> {
+    setting.unwrap_or_else(|| Setting { value: T::default(), origin: Origin::Default })
 }
 
 #[cfg(test)]

@@ -50,7 +50,11 @@ Examples:
     interlock key new-api-key
 
   A key that can only look, of another tenant, for thirty days:
-    interlock key new-api-key --tenant acme --scope runs:read --scope manifest:read --expires 30d")]
+    interlock key new-api-key --tenant acme --scope runs:read --scope manifest:read --expires 30d
+
+  A key for an agent that works over MCP, and one that opens a single session for a day:
+    interlock key new-api-key --scope sessions:drive
+    interlock key new-api-key --session sess_EXAMPLE --expires 1d")]
 pub(crate) struct NewApiKey {
     /// Whose data the key opens.
     #[arg(long, value_name = "T", default_value = "default")]
@@ -59,6 +63,10 @@ pub(crate) struct NewApiKey {
     /// What the key may be used for; everything, if none is given. May be given several times.
     #[arg(long = "scope", value_name = "S")]
     pub(crate) scopes: Vec<String>,
+
+    /// The one guided session that the key opens, over MCP. Such a key has no scopes and is good for nothing else.
+    #[arg(long, value_name = "ID", conflicts_with = "scopes")]
+    pub(crate) session: Option<String>,
 
     /// A key for tests, which may force versions of the engine.
     #[arg(long)]

@@ -7,6 +7,8 @@ use clap::Args;
 
 /// Serve runs over HTTP: clients that speak OpenWOP create them, watch them and answer what they wait for.
 ///
+/// Agents speak MCP to the same server, at /mcp, and are guided through workflows as `interlock mcp` guides them.
+///
 /// Everything is kept in the data directory, in one file of SQLite; a run that was acknowledged is on the disk. When the
 /// process ends, however it ends, the next `serve` finds every run that was under way and goes on with it.
 #[derive(Debug, Args)]
@@ -25,6 +27,10 @@ Examples:
     KEY=$(cat ~/.local/share/interlock/keys/local-api-key)
     curl -H \"Authorization: Bearer $KEY\" --json '{\"workflowId\": \"hello\"}' localhost:7717/v1/runs
     curl -H \"Authorization: Bearer $KEY\" localhost:7717/v1/runs/RUN/events
+
+  Let an agent's client connect over HTTP:
+    {\"mcpServers\": {\"interlock\": {\"type\": \"http\", \"url\": \"http://127.0.0.1:7717/mcp\",
+      \"headers\": {\"Authorization\": \"Bearer KEY\"}}}}
 
 One `serve` per data directory: a second one names the first and ends with 2. It stops on SIGINT and SIGTERM, after
 what was under way is recorded.")]

@@ -2,13 +2,16 @@
 
 mod checks;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::json;
 
 use crate::arguments::{Doctor, Globals};
+use crate::commands::serve;
 use crate::failure::{Answer, Failure};
 use crate::output::{self, BAD, Cell, DIM, GOOD, HEADING, Layout, Table, WARNING};
-use crate::settings::{Origin, Settings};
+use crate::settings::{Limit, Origin, Setting, Settings};
 
 /// What came of looking at one thing.
 #[derive(Serialize)]
@@ -101,17 +104,49 @@ fn lines(settings: &Settings) -> Vec<Line> {
             origin: settings.public_url.origin.clone(),
         },
         Line {
+            name: "server.allowed_origins",
+            value: settings.allowed_origins.value.clone(),
+            origin: settings.allowed_origins.origin.clone(),
+        },
+        Line {
             name: "secrets",
-            // Names and references, which are no secrets.
-            value: settings
-                .secrets
-                .value
-                .iter()
-                .map(|(name, reference)| format!("{name} = {reference}"))
-                .collect(),
+            value: references(&settings.secrets.value),
             origin: settings.secrets.origin.clone(),
         },
+        Line {
+            name: "otlp.endpoint",
+            value: settings.otlp_endpoint.value.clone().into_iter().collect(),
+            origin: settings.otlp_endpoint.origin.clone(),
+        },
+        Line {
+            name: "otlp.headers",
+            value: references(&settings.otlp_headers.value),
+            origin: settings.otlp_headers.origin.clone(),
+        },
+        limit("rate_limits.key", &settings.key_limit),
+        limit("rate_limits.tenant", &settings.tenant_limit),
+        limit("rate_limits.route", &settings.route_limit),
+        Line {
+            name: "retention.finished_runs",
+            value: settings.finished_runs.value.iter().map(ToString::to_string).collect(),
+            origin: settings.finished_runs.origin.clone(),
+        },
+        Line {
+            name: "retention.answers",
+            value: vec![settings.answers.value.to_string()],
+            origin: settings.answers.origin.clone(),
+        },
     ]
+}
+
+/// Names and references, which are no secrets.
+fn references(references: &BTreeMap<String, String>) -> Vec<String> {
+    references.iter().map(|(name, reference)| format!("{name} = {reference}")).collect()
+}
+
+fn limit(name: &'static str, setting: &Setting<Limit>) -> Line {
+    let rate = serve::rate(setting.value).ok().flatten();
+    Line { name, value: rate.iter().map(ToString::to_string).collect(), origin: setting.origin.clone() }
 }
 
 fn words(lines: &[Line], checks: &[Check]) -> String {

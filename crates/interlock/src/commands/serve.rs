@@ -1,29 +1,38 @@
 //! `interlock serve`.
 
 mod keys;
+mod limits;
 mod lock;
+mod traces;
 mod workflows;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use canon::error::Envelope;
+use console::Console;
 use flow::definition::Capabilities;
-use flow::engine::Limits;
+use flow::engine::Limits as RunLimits;
+use guide::token::Keyring;
+use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::outbound::Outbound;
-use host::runs::rates::{RateLimiter, RateLimits};
+use host::runs::rates::RateLimiter;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use host::runs::{AuditKey, Options, Runs};
 use host::system::{Entropy as _, SystemClock, SystemEntropy};
 use storage::sqlite::{OpenError, SqliteRuns};
 
 use crate::arguments::{Globals, Serve};
+use crate::client::{Client, unreachable_server};
 use crate::failure::{Answer, CommandErrorCode, Failure};
 use crate::output;
 use crate::service;
 use crate::settings::Settings;
+use crate::settings::desired::desired;
 
 pub(crate) use self::keys::{KEY_VARIABLE, LOCAL_KEY};
+use self::limits::Limits;
+pub(crate) use self::limits::rate;
 pub(crate) use self::lock::{Serving, serving, take};
 pub(crate) use self::workflows::{Found, folder, read as read_workflow, register};
 
@@ -33,30 +42,69 @@ pub(crate) const TENANT: &str = "default";
 /// Serves until somebody says stop.
 pub(crate) fn run(arguments: &Serve, globals: &Globals) -> Result<Answer, Failure> {
     logging();
-    let settings = Settings::load(globals)?;
-    let _lock = take(&settings)?;
+    let opened = open(arguments, globals)?;
+    runtime()?.block_on(serve(arguments, &opened, stop_signal()))
+}
+
+/// A server that can be reached, and answers once it is served.
+pub(crate) struct Opened {
+    pub(crate) settings: Settings,
+    pub(crate) url: String,
+    limits: Limits,
+    collector: Option<Arc<traces::Collector>>,
+    runs: Runs,
+    listener: std::net::TcpListener,
+    address: SocketAddr,
+    _lock: std::fs::File,
+}
+
+impl Opened {
+    /// A client with the key of this machine, once the server answers.
+    pub(crate) async fn client_once_served(&self) -> Result<Client, Failure> {
+        // The listener is there already: the request waits until somebody accepts it.
+        let ready = reqwest::get(format!("{}/readyz", self.url)).await;
+        ready.map_err(|error| unreachable_server(&self.url, &error))?;
+        Client::of(&self.url, &self.settings)
+    }
+}
+
+/// Takes the data directory and the address.
+pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failure> {
+    let settings = Settings::load(globals)?.with_workflow_dirs(&arguments.workflows);
+    // What is wrong with the settings is told before anything is done.
+    let limits = Limits::of(&settings)?;
+    let collector = traces::Collector::of(&settings)?.map(Arc::new);
+    let lock = take(&settings)?;
     let listener = std::net::TcpListener::bind(arguments.listen)
         .map_err(|cause| cannot_listen(arguments.listen, &cause))?;
     let address = listener.local_addr().map_err(|cause| cannot_listen(arguments.listen, &cause))?;
     let url = arguments.public_url.clone().or_else(|| settings.public_url.value.clone());
     let url = url.unwrap_or_else(|| format!("http://{address}"));
     let runs = open_runs(&settings, url.trim_end_matches('/'))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })?;
-    runtime.block_on(serve(arguments, &settings, runs, listener, address))
+    let url = format!("http://{address}");
+    Ok(Opened { settings, url, limits, collector, runs, listener, address, _lock: lock })
 }
 
-async fn serve(
+/// Threads for a server.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })
+}
+
+/// Serves until `stop`.
+pub(crate) async fn serve(
     arguments: &Serve,
-    settings: &Settings,
-    runs: Runs,
-    listener: std::net::TcpListener,
-    address: SocketAddr,
+    opened: &Opened,
+    stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Answer, Failure> {
+    let Opened { settings, limits, runs, address, .. } = opened;
+    let (limits, runs, address) = (*limits, runs.clone(), *address);
+    let sending = opened.collector.clone().and_then(|collector| traces::Sending::begin(&runs, collector));
     keys::prepare(&runs, settings, address).await?;
+    let tenants = Arc::new(service::open_tenants(settings)?);
     let fixtures = server::http::Fixtures::default();
     let loaded = workflows::load(&runs, &arguments.workflows, &fixtures).await;
+    service::walk(&runs, settings, Arc::clone(&tenants));
     // Before anybody is answered: whatever was under way is then as it would be had the process never ended.
     let recovered = runs.recover().await.map_err(|refusal| refused(&refusal))?;
     if recovered > 0 {
@@ -66,33 +114,69 @@ async fn serve(
         runs: runs.clone(),
         settings: server::http::Settings {
             test_seams: std::env::var("OPENWOP_TEST_SEAM_ENABLED").is_ok_and(|value| value == "true"),
-            ..server::http::Settings::default()
+            ..limits.connections
         },
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         fixtures: fixtures.clone(),
-        // Off: a proxy or a later setting may count requests.
-        rate_limiter: RateLimiter::new(RateLimits::default()),
+        rate_limiter: RateLimiter::new(limits.rates),
+        guides: server::http::Guides {
+            tenants: Arc::clone(&tenants),
+            workspace_roots: WorkspaceRoots::new(settings.workspace_roots.value.clone()),
+            allowed_origins: settings.allowed_origins.value.clone(),
+        },
+        pages: Some(console(settings, &runs, tenants)?.router()),
     });
     let cannot = |cause: std::io::Error| cannot_listen(address, &cause);
+    let listener = opened.listener.try_clone().map_err(cannot)?;
     listener.set_nonblocking(true).map_err(cannot)?;
     let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
-    lock::announce(settings, &format!("http://{address}"))?;
-    output::text(&format!("Serving http://{address} from {}", settings.data_dir.value.display()))?;
+    lock::announce(settings, &opened.url)?;
+    // One text: whoever reads the first line and leaves does not end the server.
+    output::text(&format!(
+        "Serving http://{address} from {}\nAgents speak MCP to {}/mcp",
+        settings.data_dir.value.display(),
+        runs.public_url()
+    ))?;
     let background = [
         tokio::spawn(workflows::watch(runs.clone(), arguments.workflows.clone(), loaded, fixtures)),
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_time().await })),
+        tokio::spawn(keep(&runs, |runs| async move { runs.keep_sessions().await })),
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_delivering().await })),
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_checkpoints().await })),
+        tokio::spawn(keep(&runs, |runs| async move { limits::keep(&runs, limits.retention).await })),
     ];
-    let served = server::http::serve(listener, state, stop_signal()).await;
+    let served = server::http::serve(listener, state, stop).await;
     runs.drain().await;
     for task in background {
         task.abort();
     }
+    if let Some(sending) = sending {
+        sending.end().await;
+    }
     lock::withdraw(settings);
     served.map_err(cannot)?;
     Ok(Answer::Yes)
+}
+
+/// The pages of people, on the same runs and sessions.
+fn console(settings: &Settings, runs: &Runs, guided: Arc<Tenants>) -> Result<Console, Failure> {
+    let keyring = keyring(settings)?;
+    let keys = std::iter::once(&keyring.current).chain(&keyring.previous);
+    let options = console::Options {
+        runs: runs.clone(),
+        guided,
+        cookie_secrets: keys.map(|key| key.derive("console cookies")).collect(),
+        data_dir: settings.data_dir.value.clone(),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+    };
+    let applied = settings.clone();
+    let facts = console::Facts {
+        workspace_roots: settings.workspace_roots.value.clone(),
+        settings: Arc::new(move || desired(&applied)),
+    };
+    Ok(Console::with_facts(options, facts))
 }
 
 /// Something that goes on until the host is drained.
@@ -102,11 +186,7 @@ fn keep<F: Future<Output = ()>>(runs: &Runs, what: impl FnOnce(Runs) -> F) -> F 
 
 /// The runs of the data directory, which is made if it does not exist.
 pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, Failure> {
-    let files = service::open_files(settings)?;
-    let mut entropy = [0; 32];
-    let no_entropy = |cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause };
-    SystemEntropy.fill(&mut entropy).map_err(no_entropy)?;
-    let keyring = files.keyring_or_create(entropy)?;
+    let keyring = keyring(settings)?;
     let keys_dir = settings.data_dir.value.join("keys");
     let audit_key = AuditKey::load_or_create(&keys_dir, &SystemEntropy).map_err(|cause| {
         Failure::Unreadable { name: format!("the audit key in {}", keys_dir.display()), cause }
@@ -116,7 +196,7 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         store: Arc::new(open_store(settings)?),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        limits: Limits::default(),
+        limits: RunLimits::default(),
         capabilities: Capabilities::OURS,
         token_secrets: keys.map(|key| key.derive("interrupt tokens")).collect(),
         public_url: public_url.to_owned(),
@@ -124,6 +204,14 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         secrets: Arc::new(secrets(settings)?),
         outbound: Outbound::default(),
     }))
+}
+
+/// The keys of the data directory, which are made if there are none.
+fn keyring(settings: &Settings) -> Result<Keyring, Failure> {
+    let mut entropy = [0; 32];
+    let no_entropy = |cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause };
+    SystemEntropy.fill(&mut entropy).map_err(no_entropy)?;
+    Ok(service::open_files(settings)?.keyring_or_create(entropy)?)
 }
 
 /// The secrets that the settings refer to. Their values are looked up when they are needed, and kept nowhere.
@@ -180,18 +268,24 @@ fn cannot_listen(address: SocketAddr, cause: &std::io::Error) -> Failure {
 fn logging() {
     use std::io::IsTerminal as _;
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("INTERLOCK_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let mut said = std::env::var("INTERLOCK_LOG").unwrap_or_else(|_| "info".to_owned());
+    // The library of MCP tells of every message, at some levels with all that is in it: only who names it gets to hear that.
+    if !said.contains("rmcp") {
+        said.push_str(",rmcp=warn");
+    }
+    let filter = EnvFilter::try_new(&said).unwrap_or_else(|_| EnvFilter::new("info,rmcp=warn"));
     let told = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second subscriber is refused, which is no reason not to serve.
     let _ = if std::io::stderr().is_terminal() {
         told.try_init()
     } else {
-        told.json().with_ansi(false).try_init()
+        // The span once, and not in a list again.
+        told.json().with_span_list(false).with_ansi(false).try_init()
     };
 }
 
 /// Resolves when somebody says stop.
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
         (Ok(mut interrupt), Ok(mut terminate)) => {

@@ -10,15 +10,47 @@ use canon::error::Envelope;
 use canon::nearest::nearest;
 use toml_edit::{Document, Item, Table, Value};
 
+use super::values::{Limit, Span};
 use super::{Origin, Setting};
 use crate::failure::{CommandErrorCode, Failure};
 
 /// The longest settings file.
 const FILE_BYTES: usize = 256 * 1024;
 
+/// The greatest rate that can be set: more than one process answers.
+const MAX_RATE: u32 = 1_000_000;
+
 /// Every key there is, as it would be written with dots.
-const KEYS: [&str; 5] =
-    ["data_dir", "guide.workflow_dirs", "guide.workspace_roots", "secrets", "server.public_url"];
+const KEYS: [&str; 16] = [
+    "data_dir",
+    "guide.workflow_dirs",
+    "guide.workspace_roots",
+    "otlp.endpoint",
+    "otlp.headers",
+    "rate_limits.key.burst",
+    "rate_limits.key.per_second",
+    "rate_limits.route.burst",
+    "rate_limits.route.per_second",
+    "rate_limits.tenant.burst",
+    "rate_limits.tenant.per_second",
+    "retention.answers",
+    "retention.finished_runs",
+    "secrets",
+    "server.allowed_origins",
+    "server.public_url",
+];
+
+/// The tables that the keys stand in.
+const TABLES: [&str; 8] = [
+    "guide",
+    "otlp",
+    "rate_limits",
+    "rate_limits.key",
+    "rate_limits.route",
+    "rate_limits.tenant",
+    "retention",
+    "server",
+];
 
 /// What a settings file says.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +59,15 @@ pub(super) struct FileSettings {
     pub(super) workflow_dirs: Option<Setting<Vec<PathBuf>>>,
     pub(super) workspace_roots: Option<Setting<Vec<PathBuf>>>,
     pub(super) public_url: Option<Setting<String>>,
+    pub(super) allowed_origins: Option<Setting<Vec<String>>>,
     pub(super) secrets: Option<Setting<BTreeMap<String, String>>>,
+    pub(super) otlp_endpoint: Option<Setting<String>>,
+    pub(super) otlp_headers: Option<Setting<BTreeMap<String, String>>>,
+    pub(super) finished_runs: Option<Setting<Span>>,
+    pub(super) answers: Option<Setting<Span>>,
+    pub(super) key_limit: Option<Setting<Limit>>,
+    pub(super) tenant_limit: Option<Setting<Limit>>,
+    pub(super) route_limit: Option<Setting<Limit>>,
 }
 
 impl FileSettings {
@@ -109,8 +149,8 @@ impl Reader<'_> {
                         self.below(item.as_str().ok_or_else(|| self.wrong(&key, item, "a path in quotes"))?);
                     settings.data_dir = Some(Setting { value, origin: self.origin(span) });
                 }
-                "guide" | "server" => {
-                    let inner = item.as_table_like().ok_or_else(|| self.wrong(&key, item, "a table"))?;
+                key if TABLES.contains(&key) => {
+                    let inner = item.as_table_like().ok_or_else(|| self.wrong(key, item, "a table"))?;
                     let prefix = format!("{key}.");
                     match item.as_table() {
                         Some(inner) => self.table(&prefix, inner, settings)?,
@@ -126,14 +166,40 @@ impl Reader<'_> {
                     let url = item.as_str().ok_or_else(|| self.wrong(&key, item, "a URL in quotes"))?;
                     settings.public_url = Some(Setting { value: url.to_owned(), origin: self.origin(span) });
                 }
-                "secrets" => {
-                    let wrong = || self.wrong(&key, item, "a table of references such as `env:NAME`");
-                    let references = item.as_table_like().ok_or_else(wrong)?.iter();
-                    let references =
-                        references.map(|(name, item)| Some((name.to_owned(), item.as_str()?.to_owned())));
-                    let value = references.collect::<Option<BTreeMap<_, _>>>().ok_or_else(wrong)?;
-                    settings.secrets = Some(Setting { value, origin: self.origin(span) });
+                "server.allowed_origins" => {
+                    let wrong = || self.wrong(&key, item, "a list of origins such as `https://app.example`");
+                    let list = item.as_array().ok_or_else(wrong)?;
+                    let origin = |value: &Value| {
+                        let text = value.as_str()?;
+                        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+                        let is_origin = !host.is_empty() && !host.contains(['/', '@', '*', ' ']);
+                        is_origin.then(|| text.to_owned())
+                    };
+                    let value = list.iter().map(origin).collect::<Option<_>>().ok_or_else(wrong)?;
+                    settings.allowed_origins = Some(Setting { value, origin: self.origin(span) });
                 }
+                "secrets" => {
+                    settings.secrets =
+                        Some(Setting { value: self.references(&key, item)?, origin: self.origin(span) });
+                }
+                "otlp.headers" => {
+                    settings.otlp_headers =
+                        Some(Setting { value: self.references(&key, item)?, origin: self.origin(span) });
+                }
+                "otlp.endpoint" => {
+                    let url = item.as_str().ok_or_else(|| self.wrong(&key, item, "a URL in quotes"))?;
+                    settings.otlp_endpoint =
+                        Some(Setting { value: url.to_owned(), origin: self.origin(span) });
+                }
+                "retention.finished_runs" => {
+                    settings.finished_runs =
+                        Some(Setting { value: self.span(&key, item)?, origin: self.origin(span) });
+                }
+                "retention.answers" => {
+                    settings.answers =
+                        Some(Setting { value: self.span(&key, item)?, origin: self.origin(span) });
+                }
+                key if key.starts_with("rate_limits.") => self.rate(key, item, span, settings)?,
                 "guide.workflow_dirs" => {
                     settings.workflow_dirs =
                         Some(Setting { value: self.paths(&key, item)?, origin: self.origin(span) });
@@ -146,6 +212,51 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// One number of a limit. The line of the last one is where the limit came from.
+    fn rate(
+        &self,
+        key: &str,
+        item: &Item,
+        span: Option<Range<usize>>,
+        settings: &mut FileSettings,
+    ) -> Result<(), Failure> {
+        let (limit, number) = match key {
+            "rate_limits.key.per_second" => (&mut settings.key_limit, true),
+            "rate_limits.key.burst" => (&mut settings.key_limit, false),
+            "rate_limits.tenant.per_second" => (&mut settings.tenant_limit, true),
+            "rate_limits.tenant.burst" => (&mut settings.tenant_limit, false),
+            "rate_limits.route.per_second" => (&mut settings.route_limit, true),
+            "rate_limits.route.burst" => (&mut settings.route_limit, false),
+            _ => return Err(self.unknown(key, span)),
+        };
+        let value = item.as_integer().and_then(|value| u32::try_from(value).ok());
+        let value = value.filter(|value| (1..=MAX_RATE).contains(value));
+        let value =
+            value.ok_or_else(|| self.wrong(key, item, &format!("an integer from 1 to {MAX_RATE}")))?;
+        let mut known = limit.as_ref().map(|known| known.value).unwrap_or_default();
+        if number {
+            known.per_second = Some(value);
+        } else {
+            known.burst = Some(value);
+        }
+        *limit = Some(Setting { value: known, origin: self.origin(span) });
+        Ok(())
+    }
+
+    /// A time.
+    fn span(&self, key: &str, item: &Item) -> Result<Span, Failure> {
+        let span = item.as_str().and_then(Span::parse);
+        span.ok_or_else(|| self.wrong(key, item, "a time in quotes, such as \"12h\" or \"30d\""))
+    }
+
+    /// Names with references to secrets.
+    fn references(&self, key: &str, item: &Item) -> Result<BTreeMap<String, String>, Failure> {
+        let wrong = || self.wrong(key, item, "a table of references such as `env:NAME`");
+        let references = item.as_table_like().ok_or_else(wrong)?.iter();
+        let references = references.map(|(name, item)| Some((name.to_owned(), item.as_str()?.to_owned())));
+        references.collect::<Option<BTreeMap<_, _>>>().ok_or_else(wrong)
     }
 
     fn paths(&self, key: &str, item: &Item) -> Result<Vec<PathBuf>, Failure> {
@@ -174,8 +285,7 @@ impl Reader<'_> {
     }
 
     fn unknown(&self, key: &str, span: Option<Range<usize>>) -> Failure {
-        let tables = ["guide", "server"];
-        let near = nearest(key, KEYS.iter().chain(&tables), 1).first().map(|near| (**near).to_owned());
+        let near = nearest(key, KEYS.iter().chain(&TABLES), 1).first().map(|near| (**near).to_owned());
         // The last part may be right in another place.
         let last = key.rsplit('.').next().unwrap_or(key);
         let near = near.or_else(|| {
@@ -261,6 +371,31 @@ mod tests {
             ("numbers", "[guide]\nworkspace_roots = [1]", "CONFIG_INVALID", "line 2", "a list of paths"),
             ("a number", "data_dir = 7", "CONFIG_INVALID", "line 1, column 12", "a path in quotes"),
             ("no table", "guide = 1", "CONFIG_INVALID", "line 1", "a table"),
+            (
+                "no origin",
+                "[server]\nallowed_origins = [\"app.example\"]",
+                "CONFIG_INVALID",
+                "line 2",
+                "a list of origins",
+            ),
+            ("no time", "[retention]\nfinished_runs = 30", "CONFIG_INVALID", "line 2", "a time in quotes"),
+            ("no unit", "[retention]\nanswers = \"30\"", "CONFIG_INVALID", "line 2", "a time in quotes"),
+            ("no rate", "[rate_limits.key]\nper_second = 0", "CONFIG_INVALID", "line 2", "from 1 to 1000000"),
+            (
+                "another limit",
+                "[rate_limits]\nper_key = { per_second = 1 }",
+                "CONFIG_UNKNOWN_KEY",
+                "line 2",
+                "`rate_limits.key`",
+            ),
+            (
+                "a slip in a limit",
+                "[rate_limits.tenant]\nbursts = 1",
+                "CONFIG_UNKNOWN_KEY",
+                "line 2",
+                "`rate_limits.tenant.burst`",
+            ),
+            ("a collector", "otlp = \"http://x\"", "CONFIG_INVALID", "line 1", "a table"),
             ("no TOML", "data_dir = ", "CONFIG_INVALID", "line 1", "Correct the TOML"),
             ("twice", "data_dir = \"a\"\ndata_dir = \"b\"", "CONFIG_INVALID", "line 2", "Correct the TOML"),
         ];
@@ -270,6 +405,16 @@ mod tests {
                 assert!(words.contains(expected), "{name}: {expected} in {words}");
             }
         }
+    }
+
+    #[test]
+    fn limits_and_times_are_read() {
+        let text = "[rate_limits]\nkey = { per_second = 50, burst = 100 }\n\n[rate_limits.route]\nper_second = 9\n\n[retention]\nfinished_runs = \"30d\"\n";
+        let settings = Reader { path: Path::new("/etc/interlock.toml"), text }.settings().unwrap();
+        assert_eq!(settings.key_limit.unwrap().value, Limit { per_second: Some(50), burst: Some(100) });
+        assert_eq!(settings.route_limit.unwrap().value, Limit { per_second: Some(9), burst: None });
+        assert_eq!(settings.tenant_limit, None);
+        assert_eq!(settings.finished_runs.unwrap().value, Span::parse("30d").unwrap());
     }
 
     #[test]

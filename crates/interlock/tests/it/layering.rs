@@ -8,16 +8,20 @@ use serde_json::Value;
 use crate::program::root;
 
 /// Each room, and the rooms that it may name. A new room gets a line here or the test fails.
-const ROOMS: [(&str, &[&str]); 9] = [
+const ROOMS: [(&str, &[&str]); 10] = [
     ("canon", &[]),
     ("composition", &["canon"]),
     ("flow", &["canon"]),
     ("guide", &["canon"]),
     ("workspace", &["canon"]),
     ("storage", &["canon", "flow", "guide"]),
-    ("host", &["canon", "flow", "guide", "storage"]),
+    ("host", &["canon", "flow", "guide", "storage", "workspace"]),
     ("server", &["canon", "flow", "guide", "host"]),
-    ("interlock", &["canon", "composition", "flow", "guide", "host", "server", "storage", "workspace"]),
+    ("console", &["canon", "composition", "flow", "guide", "host", "storage", "workspace"]),
+    (
+        "interlock",
+        &["canon", "composition", "console", "flow", "guide", "host", "server", "storage", "workspace"],
+    ),
 ];
 
 /// The pure rooms, and all that they may use of the outside.

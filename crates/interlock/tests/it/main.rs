@@ -3,11 +3,15 @@
 #![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
 mod compose;
+mod demo;
 mod doctor;
+mod guided_node;
 mod house;
 mod key;
+mod killed;
 mod layering;
 mod mcp;
+mod mcp_http;
 mod program;
 mod salvage;
 mod serve;

@@ -1,5 +1,7 @@
 //! `interlock serve` and what works with it, driven as the real program.
 
+mod configured;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -9,17 +11,17 @@ use tempfile::TempDir;
 
 use crate::program::{interlock, root, run_command, text};
 
-const KEY: &str = "a-key-of-the-tests-0123456789";
+pub(crate) const KEY: &str = "a-key-of-the-tests-0123456789";
 
 /// A server on a data directory, killed when it is dropped.
-struct Served {
+pub(crate) struct Served {
     process: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Served {
     /// Starts one, and waits until it says where it listens.
-    fn on(data: &Path, workflows: &Path) -> Self {
+    pub(crate) fn on(data: &Path, workflows: &Path) -> Self {
         let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
         command
             .arg(data)
@@ -35,12 +37,12 @@ impl Served {
         Self { process, url }
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         method: &str,
         path: &str,
@@ -62,7 +64,7 @@ impl Served {
         (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or(Value::Null))
     }
 
-    async fn create(&self, workflow: &str, inputs: Value) -> String {
+    pub(crate) async fn create(&self, workflow: &str, inputs: Value) -> String {
         let body = json!({"workflowId": workflow, "inputs": inputs});
         let (status, created) = self.ask("POST", "/v1/runs", Some(body), KEY, None).await;
         assert_eq!(status, 201, "{created}");
@@ -70,7 +72,7 @@ impl Served {
     }
 
     /// The snapshot of a run once it has ended or waits: a long poll for each step, no sleeping.
-    async fn settled(&self, run_id: &str) -> Value {
+    pub(crate) async fn settled(&self, run_id: &str) -> Value {
         let mut last = -1_i64;
         loop {
             let (_, snapshot) = self.ask("GET", &format!("/v1/runs/{run_id}"), None, KEY, None).await;
@@ -115,80 +117,6 @@ async fn a_run_that_waits_is_answered_after_the_server_was_killed() {
     let run = served.settled(&run_id).await;
     assert_eq!(run["variables"]["greeting"], "good morning");
     assert_eq!(served.ask("POST", &path, Some(accept), KEY, None).await.0, 409, "answered once");
-}
-
-#[tokio::test]
-async fn nothing_acknowledged_is_lost_when_the_server_is_killed_again_and_again() {
-    let data = TempDir::new().unwrap();
-    let workflows = TempDir::new().unwrap();
-    let short = json!({
-        "id": "short", "name": "Short", "version": "1",
-        "nodes": [
-            {"id": "wait", "typeId": "core.delay", "name": "Wait", "position": {"x": 0, "y": 0}, "config": {"delayMs": 40}, "inputs": {}},
-            {"id": "end", "typeId": "core.end", "name": "End", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}
-        ],
-        "edges": [{"id": "e", "sourceNodeId": "wait", "targetNodeId": "end"}],
-        "triggers": [], "variables": [], "metadata": {}, "settings": {}
-    });
-    std::fs::write(workflows.path().join("short.json"), short.to_string()).unwrap();
-    let mut acknowledged: Vec<(String, String)> = Vec::new();
-    for round in 0..6 {
-        let served = Served::on(data.path(), workflows.path());
-        let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
-        let client = reqwest::Client::new();
-        let senders: Vec<_> = (0..8)
-            .map(|sender| {
-                let (client, told, url) = (client.clone(), told.clone(), served.url.clone());
-                tokio::spawn(async move {
-                    for number in 0.. {
-                        let once = format!("{round}-{sender}-{number}");
-                        let request = client.post(format!("{url}/v1/runs")).bearer_auth(KEY);
-                        let request = request
-                            .header("Content-Type", "application/json")
-                            .header("Idempotency-Key", &once);
-                        let Ok(response) =
-                            request.body(json!({"workflowId": "short"}).to_string()).send().await
-                        else {
-                            return;
-                        };
-                        let Ok(body) = response.bytes().await else { return };
-                        let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-                        let Some(run_id) = body["runId"].as_str() else { return };
-                        if told.send((once, run_id.to_owned())).is_err() {
-                            return;
-                        }
-                    }
-                })
-            })
-            .collect();
-        // At another number of acknowledged runs in each round, in the middle of the load.
-        for _ in 0..20 + round * 7 {
-            acknowledged.push(hears.recv().await.unwrap());
-        }
-        served.kill();
-        drop(told);
-        for sender in senders {
-            let _ = sender.await;
-        }
-        while let Ok(more) = hears.try_recv() {
-            acknowledged.push(more);
-        }
-    }
-    let served = Served::on(data.path(), workflows.path());
-    for (once, run_id) in &acknowledged {
-        let run = served.settled(run_id).await;
-        assert_eq!(run["status"], "completed", "{run}");
-        let (_, again) =
-            served.ask("POST", "/v1/runs", Some(json!({"workflowId": "short"})), KEY, Some(once)).await;
-        assert_eq!(again["runId"], json!(run_id), "the key still has its answer");
-    }
-    let poll = format!("/v1/runs/{}/events/poll", acknowledged[0].1);
-    let (_, log) = served.ask("GET", &poll, None, KEY, None).await;
-    let sequences: Vec<_> =
-        log["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
-    assert!(sequences.iter().copied().eq(0..sequences.len() as u64), "{sequences:?}");
-    let (_, audit) = served.ask("GET", "/v1/audit/verify", None, KEY, None).await;
-    assert_eq!(audit["chainValid"], true, "{audit}");
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 use canon::error::Envelope;
 use canon::nearest::nearest;
+use guide::record::SessionId;
+use host::guided::is_tenant_name;
 use host::runs::keys::{hash, new_key};
 use host::runs::{ApiKey, Scope};
 use host::system::{Clock as _, SystemClock, SystemEntropy};
@@ -11,21 +13,19 @@ use crate::arguments::NewApiKey;
 use crate::commands::serve::{open_runs, refused};
 use crate::failure::{Answer, CommandErrorCode, Failure};
 use crate::output::{self, Layout};
+use crate::service;
 use crate::settings::Settings;
-
-/// The longest name of a tenant, in characters: it is part of every key of the store.
-const MAX_TENANT: usize = 64;
 
 pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, Failure> {
     let scopes = scopes(&arguments.scopes)?;
     let tenant = &arguments.tenant;
-    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
-    if tenant.is_empty() || tenant.len() > MAX_TENANT || !tenant.chars().all(is_name) {
+    if !is_tenant_name(tenant) {
         return Err(usage(
             &format!("`{tenant}` cannot be a tenant"),
-            &format!("Use 1 to {MAX_TENANT} lower-case letters, digits, `-` and `_`."),
+            "Use 1 to 64 lower-case letters, digits, `-` and `_`.",
         ));
     }
+    let session = arguments.session.as_deref().map(|id| session(settings, tenant, id)).transpose()?;
     let now = SystemClock.now_ms();
     let expires_at =
         arguments.expires.as_deref().map(|text| lifetime(text).map(|lifetime| now + lifetime)).transpose()?;
@@ -36,11 +36,12 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, 
     let known = ApiKey {
         id: format!("key_{}", &hash(&key).to_hex()[..12]),
         tenant: tenant.clone(),
-        scopes,
+        scopes: if session.is_some() { Vec::new() } else { scopes },
         test: arguments.test,
         created_at: now,
         expires_at,
         revoked_at: None,
+        session,
     };
     // The store may be written by several processes, so a server that is there need not be asked.
     let runs = open_runs(settings, "")?;
@@ -49,17 +50,35 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, 
         runtime.map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })?;
     runtime.block_on(runs.put_key(hash(&key), &known)).map_err(|refusal| refused(&refusal))?;
     if arguments.answering.json {
-        output::json(
-            &json!({"key": key, "id": known.id, "tenant": known.tenant, "scopes": known.scopes}),
-            Layout::Compact,
-        )?;
+        let mut document =
+            json!({"key": key, "id": known.id, "tenant": known.tenant, "scopes": known.scopes});
+        if let Some(session) = &known.session {
+            document["session"] = json!(session);
+        }
+        output::json(&document, Layout::Compact)?;
     } else {
+        let opens = known.session.as_ref().map(|session| format!(" It opens {session} and nothing else."));
         output::text(&format!(
-            "{key}\n\nShown once; only its hash is kept. It is `{}` of the tenant `{}`.",
-            known.id, known.tenant
+            "{key}\n\nShown once; only its hash is kept. It is `{}` of the tenant `{}`.{}",
+            known.id,
+            known.tenant,
+            opens.unwrap_or_default()
         ))?;
     }
     Ok(Answer::Yes)
+}
+
+/// A session that is there: a key for one that is not could only be a mistake.
+fn session(settings: &Settings, tenant: &str, id: &str) -> Result<SessionId, Failure> {
+    let session = SessionId::parse(id).map_err(|_| {
+        usage(&format!("`{id}` is no session"), "Use an id that `interlock session list` shows.")
+    })?;
+    let guided =
+        service::open_tenants(settings)?.guided(tenant).map_err(|refusal| *refusal.into_envelope())?;
+    if guided.files().manifest_stat(&session)?.is_none() {
+        return Err(storage::StoreError::Unknown { session }.into());
+    }
+    Ok(session)
 }
 
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {

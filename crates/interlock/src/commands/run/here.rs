@@ -1,6 +1,7 @@
 //! A run that this process carries out itself.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use canon::error::Envelope;
 use flow::run::RunStatus;
@@ -12,6 +13,7 @@ use super::{Started, is_file, show};
 use crate::arguments::Run;
 use crate::commands::serve::{self, TENANT, folder, open_runs, refused, register};
 use crate::failure::{CommandErrorCode, Failure};
+use crate::service;
 use crate::settings::Settings;
 
 pub(super) async fn start(
@@ -22,6 +24,9 @@ pub(super) async fn start(
     // Nobody else serves the directory, and nobody begins to while this runs.
     let _lock = serve::take(settings)?;
     let runs = open_runs(settings, "http://127.0.0.1:7717")?;
+    // A run that guides an agent is started and waits; `serve` goes on with it.
+    let guided = settings.clone().with_workflow_dirs(&arguments.workflows);
+    service::walk(&runs, &guided, Arc::new(service::open_tenants(&guided)?));
     let caller = Caller {
         tenant: TENANT.to_owned(),
         principal: "command-line".to_owned(),

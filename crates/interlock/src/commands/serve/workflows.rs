@@ -120,7 +120,7 @@ async fn update(runs: &Runs, dirs: &[PathBuf], seen: &mut Seen, fixtures: &Fixtu
         match register(runs, &path).await {
             Ok(Some(workflow_id)) => tracing::info!(file = %path.display(), workflow_id, "workflow loaded"),
             Ok(None) => {
-                tracing::info!(file = %path.display(), "this workflow guides agents; `interlock mcp` serves it");
+                tracing::info!(file = %path.display(), "workflow loaded, for agents over MCP");
             }
             Err(reason) => tracing::warn!(file = %path.display(), reason, "no workflow was loaded"),
         }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use guide::project::graph::{self, DRAWN_NODES, Labels};
+use guide::project::graph::{self, DRAWN_NODES};
+use host::guided::view::{Steps, labels, salvage};
 use serde_json::json;
 
-use super::steps::Steps;
-use super::{lookup, salvage};
+use super::lookup;
 use crate::arguments::{GraphFormat, SessionGraph};
 use crate::failure::{Answer, Failure};
 use crate::output::{self, Layout, Overwrite};
@@ -19,15 +19,7 @@ pub(super) fn run(arguments: &SessionGraph, settings: &Settings) -> Result<Answe
     let salvaged = salvage(&files, &id)?;
     let state = &salvaged.state;
     let run = lookup::run(state, arguments.run.as_deref())?;
-    let mut steps = Steps::new(&files);
-    let mut labels = Labels::new();
-    for node in state.nodes_of(run).take(DRAWN_NODES) {
-        if let Some(step) =
-            steps.state(node).and_then(|engine| steps.pending(run, &engine, state.context(&run.id)))
-        {
-            labels.insert(node.id.clone(), step.title);
-        }
-    }
+    let labels = labels(state, run, &mut Steps::new(&files), 0..DRAWN_NODES);
     let format = arguments.format.unwrap_or_else(|| by_name(arguments.output.as_deref()));
     let drawn = match format {
         GraphFormat::Svg => graph::to_svg(state, &run.id, &labels),

@@ -3,12 +3,13 @@
 use guide::project::RunStatus;
 use guide::project::summary::{SessionSummary, session_summary};
 use guide::record::SessionId;
+use host::guided::view::salvage;
 use host::system::{Clock as _, SystemClock};
 use serde::Serialize;
 use storage::StoreErrorCode;
 use storage::files::SessionFiles;
 
-use super::{NO_LOG, salvage};
+use super::NO_LOG;
 use crate::arguments::SessionList;
 use crate::failure::{Answer, Failure};
 use crate::output::{self, BAD, Cell, DIM, GOOD, Layout, Table, WARNING, time};
@@ -77,7 +78,7 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
         progress.step();
         let salvaged = match salvage(files, &id) {
             Ok(salvaged) => salvaged,
-            Err(Failure::Refused(envelope)) if envelope.code() == StoreErrorCode::SessionUnknown.as_str() => {
+            Err(error) if error.code() == StoreErrorCode::SessionUnknown => {
                 sessions.push(Entry {
                     health: NO_LOG,
                     damage: Some("a folder whose manifest is gone or empty".to_owned()),
@@ -88,7 +89,7 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
                 });
                 continue;
             }
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error.into()),
         };
         sessions.push(Entry {
             kept: files.is_kept(&id)?,

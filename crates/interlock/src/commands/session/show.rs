@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use guide::project::RunStatus;
 use guide::record::{NodeId, NodeKind};
+use host::guided::view::{Replay, RunReplay, Turn, replay, salvage};
 use host::system::{Clock as _, SystemClock};
 
-use super::replay::{Replay, RunReplay, Turn, replay};
+use super::lookup;
 use super::words::wire;
-use super::{lookup, salvage};
 use crate::arguments::SessionShow;
 use crate::failure::{Answer, Failure};
 use crate::output::{self, BAD, DIM, GOOD, HEADING, Layout, WARNING, time};

@@ -1,12 +1,13 @@
 //! `interlock session verify`.
 
 use guide::record::SessionId;
+use host::guided::view::salvage;
 use serde::Serialize;
 use serde_json::{Value, json};
 use storage::StoreError;
 use storage::files::SessionFiles;
 
-use super::{NO_LOG, lookup, salvage};
+use super::{NO_LOG, lookup};
 use crate::arguments::SessionVerify;
 use crate::failure::{Answer, Failure};
 use crate::output::{self, BAD, Cell, GOOD, Layout, Table};

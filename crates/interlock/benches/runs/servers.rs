@@ -1,0 +1,138 @@
+//! What is measured: the program itself, and the two servers that it is compared to. Each is a process of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use flow::store::{Change, Commit, RunStore as _};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use storage::sqlite::SqliteRuns;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+pub(crate) const KEY: &str = "a-key-of-the-benchmark-0123456789";
+pub(crate) const WORKFLOW: &str = "bench-nothing";
+
+/// A process that serves, ended when it is dropped.
+pub(crate) struct Served {
+    process: Child,
+    pub(crate) address: SocketAddr,
+    /// From the start of the process until it listened.
+    pub(crate) startup: Duration,
+}
+
+impl Served {
+    fn start(command: &mut Command) -> Self {
+        let begin = Instant::now();
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let startup = begin.elapsed();
+        let address = line.split_whitespace().nth(1).unwrap_or_default().trim_start_matches("http://");
+        let address = address.parse().unwrap_or_else(|_| panic!("no address in {line:?}"));
+        Self { process, address, startup }
+    }
+
+    /// `interlock serve`, as it is without any setting.
+    pub(crate) fn interlock(folder: &Path) -> Self {
+        let workflows = folder.join("workflows");
+        std::fs::create_dir_all(&workflows).unwrap();
+        let nothing = serde_json::json!({
+            "id": WORKFLOW, "name": "Nothing", "version": "1.0",
+            "nodes": [{
+                "id": "nothing", "typeId": "core.noop", "name": "Nothing",
+                "position": {"x": 0, "y": 0}, "config": {}, "inputs": {},
+            }],
+            "edges": [], "variables": [], "metadata": {},
+            "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
+            "settings": {"timeout": 10_000},
+        });
+        std::fs::write(workflows.join("nothing.json"), nothing.to_string()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_interlock"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join("data"));
+        command.arg("--workflows").arg(workflows).env("INTERLOCK_API_KEY", KEY);
+        Self::start(&mut command)
+    }
+
+    /// One of the servers below, in another process of this program.
+    pub(crate) fn bare(kind: &str, folder: &Path) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::start(command.arg(kind).arg(folder))
+    }
+
+    /// How much memory the process has, in mebibytes.
+    pub(crate) fn resident(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        let kibibytes: f64 = line.split_whitespace().next().unwrap_or_default().parse().unwrap_or_default();
+        kibibytes / 1024.0
+    }
+
+    /// Stops it as an operator would.
+    pub(crate) fn stop(mut self) {
+        let pid = self.process.id().to_string();
+        let _ = Command::new("kill").args(["-TERM", &pid]).status();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Serves in this process, if it was started for that.
+pub(crate) fn serve_if_asked() -> bool {
+    let arguments: Vec<String> = std::env::args().skip(1).take(2).collect();
+    let store = match arguments.first().map(String::as_str) {
+        Some("hello") => None,
+        Some("commit") => {
+            let file = Path::new(&arguments[1]).join("bare.sqlite3");
+            Some(Arc::new(SqliteRuns::open(&file).unwrap()))
+        }
+        _ => return false,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        println!("Serving http://{}", listener.local_addr().unwrap());
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let store = store.clone();
+            tokio::spawn(async move {
+                let service = service_fn(move |request| answer(request, store.clone()));
+                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    })
+}
+
+/// Says hello; with a store only once a row of half a kilobyte is durable, by the writer that runs are written with.
+async fn answer(
+    request: Request<Incoming>,
+    store: Option<Arc<SqliteRuns>>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    request.into_body().collect().await?;
+    if let Some(store) = store {
+        let (sender, durable) = oneshot::channel();
+        let row = Change::Audit { tenant: "bare".to_owned(), entry: vec![b'x'; 512].into() };
+        let done = Box::new(move |result: Result<_, _>| {
+            let _ = sender.send(result);
+        });
+        store.commit(Commit { changes: vec![row] }, done);
+        durable.await.unwrap().unwrap();
+    }
+    Ok(Response::new(Full::new(Bytes::from_static(b"{\"hello\":\"world\"}"))))
+}

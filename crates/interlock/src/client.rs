@@ -1,0 +1,121 @@
+//! A client of a server of ours, on this machine.
+
+use std::time::Duration;
+
+use canon::error::Envelope;
+use serde_json::Value;
+
+use crate::commands::serve::{KEY_VARIABLE, LOCAL_KEY};
+use crate::failure::{CommandErrorCode, Failure};
+use crate::settings::Settings;
+
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks a server, with a key.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    url: String,
+    key: String,
+}
+
+impl Client {
+    /// A client of the server at `url`, with the key of this machine.
+    pub(crate) fn of(url: &str, settings: &Settings) -> Result<Self, Failure> {
+        let http = reqwest::Client::builder().build().map_err(|error| unreachable_server(url, &error))?;
+        Ok(Self { http, url: url.to_owned(), key: key(settings)? })
+    }
+
+    /// The key, for whoever shows a person how to sign in.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Sends a document, and gives what comes back.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.answer(self.http.post(format!("{}{path}", self.url)).body(body.to_string())).await
+    }
+
+    /// Reads a document.
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.answer(self.http.get(format!("{}{path}", self.url))).await
+    }
+
+    async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {
+        let request =
+            request.bearer_auth(&self.key).header("Content-Type", "application/json").timeout(PATIENCE);
+        let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let status = response.status();
+        let body = response.bytes().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        if status.is_success() {
+            return Ok(body);
+        }
+        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        Err(refused(&format!("{}: {}", text("error"), text("message"))))
+    }
+
+    /// The data of each event of a stream, until it ends or `take` has seen enough.
+    pub(crate) async fn stream(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&str) -> Result<Enough, Failure>,
+    ) -> Result<(), Failure> {
+        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key);
+        let request = request.header("Accept", "text/event-stream");
+        let mut response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let mut rest = Vec::new();
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| unreachable_server(&self.url, &error))?
+        {
+            rest.extend_from_slice(&chunk);
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                let Some(text) = line.trim_end().strip_prefix("data:").map(str::trim_start) else { continue };
+                if take(text)? == Enough::Yes {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a reader of a stream has seen what it waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Enough {
+    Yes,
+    No,
+}
+
+/// The key of this machine: that of the environment, or the one that `serve` made.
+fn key(settings: &Settings) -> Result<String, Failure> {
+    if let Ok(key) = std::env::var(KEY_VARIABLE) {
+        return Ok(key);
+    }
+    let path = settings.data_dir.value.join(LOCAL_KEY);
+    std::fs::read_to_string(&path).map(|key| key.trim().to_owned()).map_err(|_| {
+        Envelope::new(
+            CommandErrorCode::KeyRequired,
+            format!("the server wants a key, and there is none in {}", path.display()),
+        )
+        .suggest(format!("Set {KEY_VARIABLE} to a key that may create and read runs."))
+        .into()
+    })
+}
+
+pub(crate) fn refused(message: &str) -> Failure {
+    Envelope::new(CommandErrorCode::HostRefused, message)
+        .suggest("See what the server says, and try again.")
+        .into()
+}
+
+pub(crate) fn unreachable_server(url: &str, error: &reqwest::Error) -> Failure {
+    Envelope::new(
+        CommandErrorCode::ServerUnreachable,
+        format!("the server at {url} does not answer: {error}"),
+    )
+    .suggest("Look at its log, or end it; without a server the run is carried out here.")
+    .into()
+}

@@ -1,0 +1,108 @@
+//! What the process runs with, beside what it would run with if it began now: for the console.
+
+use std::path::{Path, PathBuf};
+
+use console::{Desired, Stated};
+
+use super::{Origin, Setting, Settings};
+use crate::arguments::Globals;
+use crate::failure::Failure;
+
+/// Compares the settings in force with what is written now.
+pub(crate) fn desired(applied: &Settings) -> Desired {
+    let (now, problem) = match again(applied) {
+        Ok(now) => (Some(now), None),
+        Err(failure) => (None, Some(failure.to_string())),
+    };
+    let mut wanted = now.as_ref().map(rows).into_iter().flatten();
+    let settings = rows(applied).into_iter().map(|row| {
+        let wanted = wanted.next();
+        // A flag wins over whatever is written, and the same command has the same flags.
+        let desired = if matches!(row.origin, Origin::Flag(_)) {
+            Some(row.stated())
+        } else {
+            wanted.map(|row| row.stated())
+        };
+        console::Setting { name: row.name, applied: row.stated(), desired: desired.filter(|_| now.is_some()) }
+    });
+    Desired { settings: settings.collect(), problem }
+}
+
+/// The settings of the same command, if it were given now.
+fn again(applied: &Settings) -> Result<Settings, Failure> {
+    let flagged =
+        |setting: &Setting<PathBuf>| matches!(setting.origin, Origin::Flag(_)).then(|| setting.value.clone());
+    Settings::load(&Globals { data_dir: flagged(&applied.data_dir), config: flagged(&applied.config) })
+}
+
+/// A setting in words.
+struct Row {
+    name: &'static str,
+    value: Vec<String>,
+    origin: Origin,
+}
+
+impl Row {
+    fn stated(&self) -> Stated {
+        Stated { value: self.value.clone(), origin: self.origin.to_string() }
+    }
+}
+
+/// Every setting, always in the same order.
+fn rows(settings: &Settings) -> [Row; 6] {
+    let secrets = settings.secrets.value.iter().map(|(name, reference)| {
+        // Whoever wrote the secret itself in place of a reference to it must not see it on a page.
+        let shown = match reference.split_once(':') {
+            Some(("env" | "file", _)) => reference.as_str(),
+            _ => "(not a reference)",
+        };
+        format!("{name} = {shown}")
+    });
+    let url = settings.public_url.value.iter().cloned();
+    [
+        row("data_dir", vec![path(&settings.data_dir.value)], &settings.data_dir),
+        row("settings file", vec![path(&settings.config.value)], &settings.config),
+        row("guide.workflow_dirs", paths(&settings.workflow_dirs.value), &settings.workflow_dirs),
+        row("guide.workspace_roots", paths(&settings.workspace_roots.value), &settings.workspace_roots),
+        row("server.public_url", url.collect(), &settings.public_url),
+        row("secrets", secrets.collect(), &settings.secrets),
+    ]
+}
+
+fn row<T>(name: &'static str, value: Vec<String>, setting: &Setting<T>) -> Row {
+    Row { name, value, origin: setting.origin.clone() }
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn paths(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|each| path(each)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_and_not_applied_is_pending() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        let globals = Globals { data_dir: Some(folder.path().to_owned()), config: None };
+        std::fs::write(&file, "[secrets]\ndeploy = \"env:DEPLOY\"\n").unwrap();
+        let applied = Settings::load(&globals).unwrap();
+        let pending = || {
+            let desired = desired(&applied);
+            let names = desired.settings.iter().filter(|setting| setting.is_pending());
+            (names.map(|setting| setting.name).collect::<Vec<_>>(), desired.problem.is_some())
+        };
+        assert_eq!(pending(), (vec![], false));
+        let other = "[server]\npublic_url = \"https://host.example\"\n[secrets]\nx = \"hunter2\"\n";
+        std::fs::write(&file, other).unwrap();
+        assert_eq!(pending(), (vec!["server.public_url", "secrets"], false));
+        assert!(!format!("{:?}", desired(&applied)).contains("hunter2"), "a secret is on no page");
+        std::fs::write(&file, "[server]\npublic_ur = 1\n").unwrap();
+        assert_eq!(pending(), (vec![], true), "what cannot be read is told, and nothing is guessed");
+    }
+}

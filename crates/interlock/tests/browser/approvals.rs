@@ -1,0 +1,53 @@
+//! Decisions of people.
+
+use serde_json::json;
+
+use crate::chromium::Chromium;
+use crate::server::{KEY, Server, sign_in};
+
+#[tokio::test]
+async fn a_rejection_carries_its_reason_and_the_page_of_the_run_follows_live() {
+    let Some(browser) = Chromium::start().await else { return };
+    let server = Server::start();
+    let run = server.create("hello", json!({"text": "good morning"})).await;
+    sign_in(&browser, &format!("{}/runs/{run}", server.url), KEY).await;
+    browser.see_text("waiting approval").await;
+    browser.picture("run-waiting").await;
+    // Answered elsewhere: nobody touches this page, and it shows the end all the same.
+    let reject = json!({"resumeValue": {"action": "reject", "comment": "not today"}});
+    server.ask("POST", &format!("/v1/runs/{run}/interrupts/ask"), Some(reject)).await;
+    browser.see_text("failed").await;
+
+    let run = server.create("hello", json!({})).await;
+    browser.goto(&format!("{}/approvals/{run}", server.url)).await;
+    browser.fill("textarea[name=reason]", "the tone is wrong").await;
+    browser.click("button[value=reject]").await;
+    browser.goto(&format!("{}/runs/{run}/events", server.url)).await;
+    browser.see_text("the tone is wrong").await;
+    assert_eq!(server.run(&run).await["status"], "failed");
+}
+
+#[tokio::test]
+async fn a_fork_from_the_console_is_a_run_of_its_own() {
+    let Some(browser) = Chromium::start().await else { return };
+    let server = Server::start();
+    let run = server.create("hello", json!({"text": "again"})).await;
+    let accept = json!({"resumeValue": {"action": "accept"}});
+    server.ask("POST", &format!("/v1/runs/{run}/interrupts/ask"), Some(accept)).await;
+    sign_in(&browser, &format!("{}/runs/{run}", server.url), KEY).await;
+    browser.see_text("completed").await;
+    browser.picture("run").await;
+    let form = browser.see("form[action$='/fork']").await;
+    browser
+        .client
+        .execute("for (let box of document.querySelectorAll('details')) box.open = true", vec![])
+        .await
+        .unwrap();
+    form.find(fantoccini::Locator::Css("button[type=submit]")).await.unwrap().click().await.unwrap();
+    browser.see("main").await;
+    let forked = browser.client.current_url().await.unwrap();
+    assert!(!forked.path().ends_with(&run), "{forked}");
+    browser.goto(&format!("{}/runs", server.url)).await;
+    browser.see(&format!("a[href='{}']", forked.path())).await;
+    browser.picture("runs").await;
+}

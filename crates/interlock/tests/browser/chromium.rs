@@ -1,0 +1,131 @@
+//! A real browser: Chromium, driven over `WebDriver` by the `chromedriver` of the same package.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Where Debian's packages put the two programs.
+const DRIVER: &str = "/usr/bin/chromedriver";
+const CHROMIUM: &str = "/usr/bin/chromium";
+
+/// What a headless browser in a closed network is started with: it calls nobody, and keeps nothing.
+const ARGUMENTS: [&str; 10] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--window-size=1280,900",
+];
+
+/// A browser, ended when it is dropped.
+pub(crate) struct Chromium {
+    pub(crate) client: Client,
+    driver: Child,
+    _profile: TempDir,
+}
+
+impl Chromium {
+    /// Starts one, unless there is none on this machine. That is said aloud, and where nothing may be skipped it is a failure.
+    pub(crate) async fn start() -> Option<Self> {
+        if !Path::new(DRIVER).exists() || !Path::new(CHROMIUM).exists() {
+            assert!(
+                std::env::var_os("INTERLOCK_SKIP_NOTHING").is_none(),
+                "{CHROMIUM} and {DRIVER} are needed: install the packages chromium and chromium-driver",
+            );
+            // Past the capture of the test harness: a skipped test has to be seen.
+            let told = "SKIPPED: a browser test needs the Debian packages chromium and chromium-driver\n";
+            std::io::stderr().write_all(told.as_bytes()).unwrap();
+            return None;
+        }
+        let mut driver = Command::new(DRIVER)
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut told = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = told
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                line.strip_suffix('.')?.split_once("successfully on port ")?.1.parse::<u16>().ok()
+            })
+            .expect("the driver says where it listens");
+        // What else it says is read, so that it never waits for a reader.
+        std::thread::spawn(move || told.for_each(drop));
+        let profile = TempDir::new().unwrap();
+        let mut arguments: Vec<String> = ARGUMENTS.iter().map(|&argument| argument.to_owned()).collect();
+        arguments.push(format!("--user-data-dir={}", profile.path().display()));
+        let wanted = json!({"goog:chromeOptions": {"binary": CHROMIUM, "args": arguments}});
+        let Value::Object(wanted) = wanted else { unreachable!("it is an object") };
+        let client = ClientBuilder::new(HttpConnector::new())
+            .capabilities(wanted)
+            .connect(&format!("http://127.0.0.1:{port}"))
+            .await
+            .expect("the browser starts");
+        Some(Self { client, driver, _profile: profile })
+    }
+
+    pub(crate) async fn goto(&self, url: &str) {
+        self.client.goto(url).await.unwrap();
+    }
+
+    /// The text that a person sees on the page.
+    pub(crate) async fn text(&self) -> String {
+        self.client.find(Locator::Css("body")).await.unwrap().text().await.unwrap()
+    }
+
+    /// Waits until the first element of a selector is there.
+    pub(crate) async fn see(&self, css: &str) -> fantoccini::elements::Element {
+        match self.client.wait().for_element(Locator::Css(css)).await {
+            Ok(element) => element,
+            Err(error) => panic!("no `{css}` ({error}) on:\n{}", self.text().await),
+        }
+    }
+
+    /// Waits until the page shows a text, as after a live update.
+    pub(crate) async fn see_text(&self, wanted: &str) {
+        let xpath = format!("//body[contains(., {wanted:?})]");
+        if let Err(error) = self.client.wait().for_element(Locator::XPath(&xpath)).await {
+            panic!("no {wanted:?} ({error}) on:\n{}", self.text().await);
+        }
+    }
+
+    pub(crate) async fn click(&self, css: &str) {
+        self.see(css).await.click().await.unwrap();
+    }
+
+    pub(crate) async fn fill(&self, css: &str, text: &str) {
+        let element = self.see(css).await;
+        element.clear().await.unwrap();
+        element.send_keys(text).await.unwrap();
+    }
+
+    /// Writes what is seen to the test output.
+    pub(crate) async fn picture(&self, name: &str) {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("console");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("{name}.png")), self.client.screenshot().await.unwrap()).unwrap();
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        // The browser is in the group of its driver, and would outlive it.
+        let group = format!("-{}", self.driver.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        let _ = self.driver.wait();
+    }
+}

@@ -1,0 +1,97 @@
+//! The real program, serving.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+
+use fantoccini::Locator;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::chromium::Chromium;
+use crate::program::{interlock, root};
+
+pub(crate) const KEY: &str = "a-key-of-the-tests-0123456789";
+
+/// A server on a data directory of its own, killed when it is dropped.
+pub(crate) struct Server {
+    process: Child,
+    pub(crate) url: String,
+    pub(crate) data: TempDir,
+}
+
+impl Server {
+    /// Serves the example workflows.
+    pub(crate) fn start() -> Self {
+        Self::on(TempDir::new().unwrap())
+    }
+
+    pub(crate) fn on(data: TempDir) -> Self {
+        let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+        command.arg(data.path()).env("INTERLOCK_API_KEY", KEY).env("INTERLOCK_LOG", "warn");
+        for folder in ["examples/runs", "examples/release-review"] {
+            command.arg("--workflows").arg(root().join(folder));
+        }
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut told = BufReader::new(process.stdout.take().unwrap());
+        let url = said(&mut told, "Serving ").split_whitespace().next().unwrap().to_owned();
+        Self { process, url, data }
+    }
+
+    pub(crate) fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        let method: reqwest::Method = method.parse().unwrap();
+        let mut request =
+            reqwest::Client::new().request(method, format!("{}{path}", self.url)).bearer_auth(KEY);
+        if let Some(body) = body {
+            request = request.header("Content-Type", "application/json").body(body.to_string());
+        }
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        let body = response.bytes().await.unwrap();
+        assert!(status.is_success(), "{status} {}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).unwrap_or(Value::Null)
+    }
+
+    /// Creates a run, and gives its id.
+    pub(crate) async fn create(&self, workflow: &str, inputs: Value) -> String {
+        let body = json!({"workflowId": workflow, "inputs": inputs});
+        self.ask("POST", "/v1/runs", Some(body)).await["runId"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn run(&self, run_id: &str) -> Value {
+        self.ask("GET", &format!("/v1/runs/{run_id}"), None).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Reads lines until one has the text, and gives what follows it.
+pub(crate) fn said(told: &mut BufReader<ChildStdout>, text: &str) -> String {
+    let mut seen = String::new();
+    loop {
+        let mut line = String::new();
+        assert!(told.read_line(&mut line).unwrap() > 0, "no {text:?} in:\n{seen}");
+        if let Some((_, rest)) = line.split_once(text) {
+            return rest.trim().to_owned();
+        }
+        seen.push_str(&line);
+    }
+}
+
+/// Signs in, and is then where the browser was sent to.
+pub(crate) async fn sign_in(browser: &Chromium, url: &str, key: &str) {
+    browser.goto(url).await;
+    browser.fill("input[name=key]", key).await;
+    browser.click("form.sign-in button[type=submit]").await;
+    browser.see("main").await;
+    assert!(browser.client.find(Locator::Css("form.sign-in")).await.is_err(), "{}", browser.text().await);
+}
