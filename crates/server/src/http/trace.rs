@@ -67,18 +67,7 @@ mod tests {
         assert_eq!(context.id(), trace);
         assert!(context.sampled);
         assert_ne!(context.span_id, 0x00f0_67aa_0ba9_02b7, "the answer is a span of its own");
-        assert_eq!(of(&format!("01-{trace}-00f067aa0ba902b7-01-more")).id(), trace);
-        let refused = [
-            String::new(),
-            "00".to_owned(),
-            format!("ff-{trace}-00f067aa0ba902b7-01"),
-            format!("00-{trace}-00f067aa0ba902b7-01-more"),
-            format!("00-{trace}-0000000000000000-01"),
-            format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)),
-            format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase()),
-        ];
-        for text in refused {
-            assert_ne!(of(&text).id(), trace, "{text}");
-        }
+        // What a parent is, its own tests say.
+        assert_ne!(of(&format!("ff-{trace}-00f067aa0ba902b7-01")).id(), trace);
     }
 }
