@@ -176,9 +176,12 @@ async fn no_fixture_makes_the_host_fail_and_every_answer_is_as_it_was_published(
             (format!("{path}/annotations"), "annotation", Some("annotations")),
         ] {
             let mut answer = host.get(&path).await.expect(200);
-            // A bundle holds the snapshot, which was looked at above; its own schema knows the states of an older edition alone.
+            // A bundle holds the snapshot, and the run goes on meanwhile: hold it to the snapshot's own schema.
+            // That of the bundle knows the states of an older edition alone.
+            if let Some(run) = answer.get("run") {
+                published.check("run-snapshot", run);
+            }
             if let Some(status) = answer.pointer_mut("/run/status") {
-                assert_eq!(*status, host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"]);
                 *status = json!("running");
             }
             match each {
