@@ -8,19 +8,34 @@ use serde_json::Value;
 use crate::program::root;
 
 /// Each room, and the rooms that it may name. A new room gets a line here or the test fails.
-const ROOMS: [(&str, &[&str]); 10] = [
+const ROOMS: [(&str, &[&str]); 14] = [
     ("canon", &[]),
+    ("ai", &["canon"]),
+    ("packs", &["canon"]),
+    ("sandbox", &["canon"]),
+    ("surfaces", &["canon"]),
     ("composition", &["canon"]),
     ("flow", &["canon"]),
     ("guide", &["canon"]),
     ("workspace", &["canon"]),
     ("storage", &["canon", "flow", "guide"]),
-    ("host", &["canon", "flow", "guide", "storage", "workspace"]),
+    ("host", &["ai", "canon", "flow", "guide", "packs", "sandbox", "storage", "surfaces", "workspace"]),
     ("server", &["canon", "flow", "guide", "host"]),
     ("console", &["canon", "composition", "flow", "guide", "host", "storage", "workspace"]),
     (
         "interlock",
-        &["canon", "composition", "console", "flow", "guide", "host", "server", "storage", "workspace"],
+        &[
+            "canon",
+            "composition",
+            "console",
+            "flow",
+            "guide",
+            "host",
+            "packs",
+            "server",
+            "storage",
+            "workspace",
+        ],
     ),
 ];
 

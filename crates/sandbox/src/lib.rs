@@ -1,0 +1,2 @@
+//! Runs WebAssembly nodes that nobody has to trust.
+#![deny(missing_docs)]
