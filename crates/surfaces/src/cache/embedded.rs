@@ -1,0 +1,105 @@
+//! Cached values in the shared database, in a table of their own.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::Cache;
+use crate::args::check_name;
+use crate::call::Scope;
+use crate::embedded::{Database, Refused};
+use crate::error::{Code, SurfaceError};
+use crate::keyed::{Keyed, keyed};
+use crate::kv::Entry;
+use crate::limits::Limits;
+use crate::served::Answer;
+use crate::usage::Usage;
+use crate::value::bytes_of;
+
+const TABLE: Keyed = keyed!("cache");
+
+/// The embedded adapter.
+#[derive(Debug)]
+pub struct EmbeddedCache {
+    database: Arc<Database>,
+    limits: Arc<Limits>,
+}
+
+impl EmbeddedCache {
+    /// Values in that database.
+    pub const fn new(database: Arc<Database>, limits: Arc<Limits>) -> Self {
+        Self { database, limits }
+    }
+
+    fn check_key(&self, key: &str) -> Result<(), SurfaceError> {
+        check_name("key", key, self.limits.key_bytes, Code::InvalidArgument)
+    }
+}
+
+impl Cache for EmbeddedCache {
+    fn get<'a>(&'a self, scope: &'a Scope, key: &'a str) -> Answer<'a, Option<Entry>> {
+        async move {
+            self.check_key(key)?;
+            let stored = self.database.read(|connection| Ok(TABLE.get(connection, scope, key)?))?;
+            stored.map(|stored| Entry::of(scope, &stored)).transpose()
+        }
+        .boxed()
+    }
+
+    fn put<'a>(&'a self, scope: &'a Scope, key: String, value: Value, ttl_ms: u64) -> Answer<'a, ()> {
+        async move {
+            self.check_key(&key)?;
+            let (value, most) = (bytes_of(&value), self.limits.value_bytes);
+            if value.len() > most {
+                let size = value.len();
+                let message = format!("the value has {size} bytes as JSON, and at most {most} are allowed");
+                return Err(SurfaceError::new(Code::CacheValueTooLarge, message));
+            }
+            let most = self.limits.cache_ttl_seconds;
+            if ttl_ms > most.saturating_mul(1000) {
+                let message = format!("a cached value lives at most {most} seconds");
+                return Err(SurfaceError::new(Code::CacheTtlExceedsMax, message));
+            }
+            let (at, most) = (scope.clone(), self.limits.cache_bytes);
+            let expires = scope.expiry(Some(ttl_ms));
+            let change = move |connection: &Connection| put(connection, &at, most, &key, &value, expires);
+            self.database.change(scope, "cache.put", change).await
+        }
+        .boxed()
+    }
+
+    fn evict<'a>(&'a self, scope: &'a Scope, key: String) -> Answer<'a, bool> {
+        async move {
+            self.check_key(&key)?;
+            let at = scope.clone();
+            let change = move |connection: &Connection| Ok(TABLE.remove(connection, &at, &key)?);
+            self.database.change(scope, "cache.evict", change).await
+        }
+        .boxed()
+    }
+}
+
+fn put(
+    connection: &Connection,
+    scope: &Scope,
+    most: u64,
+    key: &str,
+    value: &[u8],
+    expires: Option<i64>,
+) -> Result<(), Refused> {
+    let mut usage = TABLE.put(connection, &scope.tenant, key, value, expires)?.unwrap_or_default();
+    while !usage.within(u64::MAX, most) {
+        if TABLE.evict(connection, &scope.tenant, i64::MAX, 1)? == 0 {
+            break;
+        }
+        usage = Usage::of(connection, scope.tenant.as_str(), TABLE.surface)?;
+    }
+    Ok(())
+}
+
+/// Removes some of what is over; says whether there may be more.
+pub(crate) fn sweep(connection: &Connection, now: i64, most: usize) -> rusqlite::Result<bool> {
+    TABLE.sweep(connection, now, most)
+}

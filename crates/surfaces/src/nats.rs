@@ -1,0 +1,460 @@
+//! Messages and streams on a NATS server with JetStream.
+//!
+//! A subject of a tenant is a stream of its own there, with work-queue retention and one durable consumer; a stream of a tenant is a stream
+//! with a bounded number of records. Their names are digests of tenant and name, so whatever a name contains, it is a legal one and
+//! nobody else's.
+//!
+//! | What | How |
+//! |---|---|
+//! | durable | the server has acknowledged the message, and every acknowledgement is itself acknowledged |
+//! | a lease | the server waits 30 seconds; longer ones are prolonged from here, shorter ones given back from here |
+//! | an effect's identity | of a publication: the server recognises it for [`RECOGNISED`]; of the rest: remembered while this process lives |
+//! | a delivery token | good in the process that consumed; after its end the message comes back when its lease is over |
+
+mod deliveries;
+mod names;
+mod streams;
+mod watch;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{Config, ConsumerErrorKind, DiscardPolicy, RetentionPolicy};
+use async_nats::jetstream::{self, AckKind, Context, ErrorCode};
+use futures_util::{FutureExt as _, StreamExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
+
+use self::deliveries::{Deliveries, Found, Held};
+use self::names::Name;
+use crate::args::{check_name, refuse};
+use crate::call::{Millis, Scope};
+use crate::error::{Code, SurfaceError};
+use crate::limits::Limits;
+use crate::queue::{
+    Consume, DEAD_LETTERS, Delivery, From, LEASE_MS, MAX_LEASE_MS, MAX_SUBJECT_BYTES, Queue, Records, Topic,
+};
+use crate::served::Answer;
+use crate::value::{bytes_of, value_of};
+
+/// For how long the server recognises the identity of a publication.
+pub const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the server is waited for.
+const WAIT: Duration = Duration::from_secs(5);
+/// The one consumer of a queue.
+const CONSUMER: &str = "interlock";
+/// How many topics may wait for a watcher before it is told that it fell behind.
+const WATCHED: usize = 1024;
+/// How many streams of the server are remembered.
+const KNOWN: usize = 4096;
+
+/// Where a server is.
+#[derive(Clone)]
+pub struct NatsOptions {
+    /// The address, `nats://…`, with its password where there is one: a secret, already resolved.
+    pub url: String,
+}
+
+/// The address is a secret, so it is not shown.
+impl fmt::Debug for NatsOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("NatsOptions").finish_non_exhaustive()
+    }
+}
+
+/// Messages and streams on a server.
+pub struct NatsQueue {
+    inner: Arc<Inner>,
+    watcher: JoinHandle<()>,
+}
+
+struct Inner {
+    context: Context,
+    limits: Limits,
+    /// The queues that are known to be there, with their consumers, and the streams, without.
+    known: Mutex<HashMap<String, Option<PullConsumer>>>,
+    deliveries: Mutex<Deliveries>,
+    topics: broadcast::Sender<Topic>,
+}
+
+impl Drop for NatsQueue {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+impl NatsQueue {
+    /// Goes to the server. It need not be there yet; calls are refused until it is.
+    ///
+    /// # Errors
+    /// `queue_backend_unavailable`: the address cannot be read.
+    pub async fn connect(options: &NatsOptions, limits: &Limits) -> Result<Self, SurfaceError> {
+        let client = async_nats::ConnectOptions::new()
+            .name("interlock")
+            .retry_on_initial_connect()
+            .connection_timeout(WAIT)
+            .request_timeout(Some(WAIT))
+            .connect(options.url.as_str())
+            .await
+            .map_err(|_| {
+                SurfaceError::new(
+                    Code::QueueBackendUnavailable,
+                    "the address of the queue server cannot be read",
+                )
+            })?;
+        let topics = broadcast::Sender::new(WATCHED);
+        let watched = client.subscribe(names::EVERYTHING).await.map_err(|_| unavailable())?;
+        let watcher = tokio::spawn(watch::tell(watched, topics.clone()));
+        let mut context = jetstream::new(client);
+        context.set_timeout(WAIT);
+        let inner = Inner {
+            context,
+            limits: limits.clone(),
+            known: Mutex::default(),
+            deliveries: Mutex::default(),
+            topics,
+        };
+        Ok(Self { inner: Arc::new(inner), watcher })
+    }
+}
+
+impl Inner {
+    fn deliveries(&self) -> MutexGuard<'_, Deliveries> {
+        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Option<PullConsumer>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, name: &Name, consumer: Option<PullConsumer>) {
+        let mut known = self.known();
+        if known.len() >= KNOWN {
+            known.clear();
+        }
+        known.insert(name.stream.clone(), consumer);
+    }
+
+    /// What was answered under the identity before, or the answer of `change`, which is remembered.
+    async fn once<T, F>(&self, scope: &Scope, op: &'static str, change: F) -> Result<T, SurfaceError>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<T, SurfaceError>>,
+    {
+        let Some(effect) = &scope.effect else { return change.await };
+        if let Some(stored) = self.deliveries().answered(&scope.tenant, effect, op)? {
+            return serde_json::from_value(stored).map_err(|_| unavailable());
+        }
+        let answer = change.await?;
+        let stored = serde_json::to_value(&answer).map_err(|_| unavailable())?;
+        self.deliveries().answer(&scope.tenant, effect, op, stored);
+        Ok(answer)
+    }
+
+    fn checked(&self, what: &str, payload: &Value) -> Result<Vec<u8>, SurfaceError> {
+        let (bytes, most) = (bytes_of(payload), self.limits.message_bytes);
+        if bytes.len() > most {
+            let size = bytes.len();
+            return Err(refuse(format!(
+                "`{what}` has {size} bytes as JSON, and at most {most} are allowed; put it into blob and send its key"
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// Makes the queue where it is not there.
+    async fn ensure_queue(&self, name: &Name) -> Result<(), SurfaceError> {
+        if self.known().contains_key(&name.stream) {
+            return Ok(());
+        }
+        let bound = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let config = Config {
+            name: name.stream.clone(),
+            subjects: vec![name.subject.clone()],
+            retention: RetentionPolicy::WorkQueue,
+            discard: DiscardPolicy::New,
+            max_messages: bound(self.limits.messages),
+            max_bytes: bound(self.limits.queue_bytes),
+            duplicate_window: RECOGNISED,
+            ..Config::default()
+        };
+        let stream = self.context.get_or_create_stream(config).await.map_err(|_| unavailable())?;
+        let consumer = pull::Config {
+            durable_name: Some(CONSUMER.to_owned()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: Duration::from_millis(LEASE_MS),
+            max_ack_pending: 100_000,
+            ..pull::Config::default()
+        };
+        let consumer = stream.get_or_create_consumer(CONSUMER, consumer).await.map_err(|_| unavailable())?;
+        self.remember(name, Some(consumer));
+        Ok(())
+    }
+
+    /// The consumer of the queue, if the queue is there.
+    async fn consumer(&self, name: &Name) -> Result<Option<PullConsumer>, SurfaceError> {
+        if let Some(known) = self.known().get(&name.stream) {
+            return Ok(known.clone());
+        }
+        match self.context.get_consumer_from_stream(CONSUMER, &name.stream).await {
+            Ok(consumer) => {
+                let consumer: PullConsumer = consumer;
+                self.remember(name, Some(consumer.clone()));
+                Ok(Some(consumer))
+            }
+            Err(error) => match error.kind() {
+                ConsumerErrorKind::JetStream(why)
+                    if [ErrorCode::CONSUMER_NOT_FOUND, ErrorCode::STREAM_NOT_FOUND]
+                        .contains(&why.error_code()) =>
+                {
+                    Ok(None)
+                }
+                _ => Err(unavailable()),
+            },
+        }
+    }
+
+    /// Publishes, and tells the number of the message. The same identity gives the same number.
+    async fn send(&self, name: &Name, bytes: Vec<u8>, identity: Option<&str>) -> Result<u64, SurfaceError> {
+        let mut message = PublishMessage::build().payload(bytes.into());
+        for (header, value) in name.headers() {
+            message = message.header(header, value);
+        }
+        if let Some(identity) = identity {
+            message = message.message_id(identity);
+        }
+        let refused = |error: jetstream::context::PublishError| match error.kind() {
+            PublishErrorKind::MaxPayloadExceeded => refuse(
+                "the message is larger than the queue server allows; put it into blob and send its key",
+            ),
+            kind => {
+                if kind == PublishErrorKind::StreamNotFound {
+                    self.known().remove(&name.stream);
+                }
+                unavailable()
+            }
+        };
+        let sent = self.context.send_publish(name.subject.clone(), message).await.map_err(refused)?;
+        Ok(sent.await.map_err(refused)?.sequence)
+    }
+
+    async fn publish(
+        &self,
+        scope: &Scope,
+        subject: &str,
+        payload: &Value,
+        identity: Option<&str>,
+    ) -> Result<String, SurfaceError> {
+        check_name("subject", subject, MAX_SUBJECT_BYTES, Code::InvalidArgument)?;
+        if let Some(effect) = &scope.effect {
+            crate::sql::check_effect(effect)?;
+        }
+        let bytes = self.checked("payload", payload)?;
+        let name = Name::queue(&scope.tenant, subject);
+        self.ensure_queue(&name).await?;
+        let number = self.send(&name, bytes, identity).await?;
+        Ok(format!("{}.{number}", name.stream))
+    }
+
+    async fn consume(
+        self: &Arc<Self>,
+        scope: &Scope,
+        consume: Consume,
+    ) -> Result<Option<Delivery>, SurfaceError> {
+        check_name("subject", &consume.subject, MAX_SUBJECT_BYTES, Code::InvalidArgument)?;
+        if consume.lease_ms == 0 || consume.lease_ms > MAX_LEASE_MS {
+            return Err(refuse(format!("a lease has 1 to {MAX_LEASE_MS} milliseconds")));
+        }
+        let name = Name::queue(&scope.tenant, &consume.subject);
+        let Some(consumer) = self.consumer(&name).await? else { return Ok(None) };
+        let Ok(mut fetched) = consumer.fetch().max_messages(1).expires(WAIT).messages().await else {
+            self.known().remove(&name.stream);
+            return Err(unavailable());
+        };
+        let Some(message) = fetched.next().await else { return Ok(None) };
+        let message = message.map_err(|_| unavailable())?;
+        let (number, deliveries) = {
+            let told = message.info().map_err(|_| unavailable())?;
+            (told.stream_sequence, u64::try_from(told.delivered).unwrap_or(1))
+        };
+        let payload = value_of(&message.payload)?;
+        let id = format!("{}.{number}", name.stream);
+        let token = format!("{id}.{deliveries}");
+        let held = Held {
+            tenant: scope.tenant.clone(),
+            subject: consume.subject.clone(),
+            id: id.clone(),
+            message: Arc::new(message),
+        };
+        self.deliveries().hold(&token, held);
+        if consume.lease_ms != LEASE_MS {
+            tokio::spawn(lease(Arc::downgrade(self), token.clone(), Duration::from_millis(consume.lease_ms)));
+        }
+        Ok(Some(Delivery { token, id, subject: consume.subject, payload, deliveries }))
+    }
+
+    /// The delivery under that token, if it is this tenant's and nobody has got the message since.
+    fn held(&self, scope: &Scope, token: &str) -> Result<Option<Held>, SurfaceError> {
+        match self.deliveries().find(&scope.tenant, token) {
+            Found::Held(held) => Ok(Some(held)),
+            Found::Unknown => Ok(None),
+            Found::Expired => {
+                let message = "the message was handed over again meanwhile; the newer delivery counts";
+                Err(SurfaceError::new(Code::QueueDeliveryTokenExpired, message))
+            }
+        }
+    }
+
+    async fn settle(&self, held: &Held, kind: AckKind) -> Result<(), SurfaceError> {
+        held.message.double_ack_with(kind).await.map_err(|_| unavailable())?;
+        self.deliveries().forget(&held.id);
+        Ok(())
+    }
+
+    async fn dead_letter(
+        &self,
+        scope: &Scope,
+        token: &str,
+        reason: String,
+    ) -> Result<Option<String>, SurfaceError> {
+        let Some(held) = self.held(scope, token)? else { return Ok(None) };
+        let subject = format!("{}{DEAD_LETTERS}", held.subject);
+        let letter = json!({ "original": value_of(&held.message.payload)?, "deadLetterReason": reason });
+        // First the copy, and then the original goes: between the two there may be both, never none. The copy is recognised when it is made
+        // again.
+        let at = Scope { effect: None, ..scope.clone() };
+        self.publish(&at, &subject, &letter, Some(&format!("dead-{}", held.id))).await?;
+        self.settle(&held, AckKind::Ack).await?;
+        Ok(Some(subject))
+    }
+
+    async fn nack(&self, scope: &Scope, token: &str, requeue: bool) -> Result<bool, SurfaceError> {
+        let Some(held) = self.held(scope, token)? else { return Ok(false) };
+        self.settle(&held, if requeue { AckKind::Nak(None) } else { AckKind::Ack }).await?;
+        if requeue {
+            self.tell(&held);
+        }
+        Ok(true)
+    }
+
+    /// Tells those who watch. Nobody may be there.
+    fn tell(&self, held: &Held) {
+        let _ = self.topics.send(Topic {
+            tenant: held.tenant.clone(),
+            name: held.subject.clone(),
+            is_stream: false,
+        });
+    }
+
+    async fn due(&self, scope: &Scope, subject: &str) -> Result<Option<Millis>, SurfaceError> {
+        let name = Name::queue(&scope.tenant, subject);
+        let Some(consumer) = self.consumer(&name).await? else { return Ok(None) };
+        let info = consumer.get_info().await.map_err(|_| unavailable())?;
+        Ok(match (info.num_pending, info.num_ack_pending) {
+            (0, 0) => None,
+            (0, _) => Some(Millis(scope.now.0.saturating_add(LEASE_MS))),
+            _ => Some(scope.now),
+        })
+    }
+}
+
+/// Keeps a delivery for longer than the server would, or gives it back sooner.
+async fn lease(inner: std::sync::Weak<Inner>, token: String, lease: Duration) {
+    let usual = Duration::from_millis(LEASE_MS);
+    let mut left = lease;
+    loop {
+        let step = left.min(usual / 3);
+        tokio::time::sleep(step).await;
+        left -= step;
+        let Some(inner) = inner.upgrade() else { return };
+        let Some(held) = inner.deliveries().current(&token) else { return };
+        if !left.is_zero() {
+            // One that does not arrive is made up for by the next; at worst the message comes back sooner.
+            let _ = held.message.ack_with(AckKind::Progress).await;
+        } else {
+            if held.message.ack_with(AckKind::Nak(None)).await.is_ok() {
+                inner.tell(&held);
+            }
+            return;
+        }
+    }
+}
+
+fn unavailable() -> SurfaceError {
+    SurfaceError::new(
+        Code::QueueBackendUnavailable,
+        "the queue server does not answer, or is full; the call may be made again",
+    )
+}
+
+impl Queue for NatsQueue {
+    fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String> {
+        async move { self.inner.publish(scope, &subject, &payload, scope.effect.as_deref()).await }.boxed()
+    }
+
+    fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> Answer<'a, Option<Delivery>> {
+        self.inner.once(scope, "queueBus.consume", self.inner.consume(scope, consume)).boxed()
+    }
+
+    fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> Answer<'a, bool> {
+        let ack = async move {
+            let Some(held) = self.inner.held(scope, &token)? else { return Ok(false) };
+            self.inner.settle(&held, AckKind::Ack).await?;
+            Ok(true)
+        };
+        self.inner.once(scope, "queueBus.ack", ack).boxed()
+    }
+
+    fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> Answer<'a, bool> {
+        let nack = async move { self.inner.nack(scope, &token, requeue).await };
+        self.inner.once(scope, "queueBus.nack", nack).boxed()
+    }
+
+    fn dead_letter<'a>(
+        &'a self,
+        scope: &'a Scope,
+        token: String,
+        reason: String,
+    ) -> Answer<'a, Option<String>> {
+        let dead = async move { self.inner.dead_letter(scope, &token, reason).await };
+        self.inner.once(scope, "queueBus.deadLetter", dead).boxed()
+    }
+
+    fn release<'a>(&'a self, _scope: &'a Scope, _consumer: String) -> Answer<'a, u64> {
+        std::future::ready(Ok(0)).boxed()
+    }
+
+    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Millis>> {
+        self.inner.due(scope, subject).boxed()
+    }
+
+    fn stream_publish<'a>(&'a self, scope: &'a Scope, stream: String, record: Value) -> Answer<'a, String> {
+        async move { self.inner.stream_publish(scope, &stream, &record).await }.boxed()
+    }
+
+    fn stream_read<'a>(
+        &'a self,
+        scope: &'a Scope,
+        stream: String,
+        from: From,
+        limit: usize,
+    ) -> Answer<'a, Records> {
+        async move { self.inner.stream_read(scope, &stream, &from, limit).await }.boxed()
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Topic> {
+        self.inner.topics.subscribe()
+    }
+
+    fn backend(&self) -> &'static str {
+        "nats"
+    }
+}

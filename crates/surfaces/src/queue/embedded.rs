@@ -1,0 +1,211 @@
+//! Messages and streams in the shared database.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use rusqlite::Connection;
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use super::{Consume, Delivery, From, MAX_LEASE_MS, MAX_RECORDS, MAX_SUBJECT_BYTES, Queue, Records, Topic};
+use super::{messages, streams};
+use crate::args::{check_name, refuse};
+use crate::call::{Millis, Scope, Tenant};
+use crate::embedded::Database;
+use crate::error::{Code, SurfaceError};
+use crate::limits::Limits;
+use crate::served::Answer;
+use crate::value::bytes_of;
+
+/// How many topics may wait for a watcher before it is told that it fell behind.
+const WATCHED: usize = 1024;
+/// How many bytes the reason of a dead letter may have.
+const MAX_REASON_BYTES: usize = 4096;
+
+/// The embedded adapter.
+#[derive(Debug)]
+pub struct EmbeddedQueue {
+    database: Arc<Database>,
+    limits: Arc<Limits>,
+    topics: broadcast::Sender<Topic>,
+}
+
+impl EmbeddedQueue {
+    /// Messages in that database.
+    pub fn new(database: Arc<Database>, limits: Arc<Limits>) -> Self {
+        Self { database, limits, topics: broadcast::Sender::new(WATCHED) }
+    }
+
+    /// The bytes of a message that is not too large.
+    fn checked(&self, what: &str, payload: &Value) -> Result<Vec<u8>, SurfaceError> {
+        let (bytes, most) = (bytes_of(payload), self.limits.message_bytes);
+        if bytes.len() > most {
+            let size = bytes.len();
+            return Err(refuse(format!(
+                "`{what}` has {size} bytes as JSON, and at most {most} are allowed; put it into blob and send its key"
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// Tells those who watch. Nobody may be there.
+    fn teller(&self, tenant: &Tenant, name: &str, is_stream: bool) -> impl FnOnce() + Send + 'static {
+        let topics = self.topics.clone();
+        let topic = Topic { tenant: tenant.clone(), name: name.to_owned(), is_stream };
+        move || {
+            let _ = topics.send(topic);
+        }
+    }
+}
+
+fn check_subject(what: &str, subject: &str) -> Result<(), SurfaceError> {
+    check_name(what, subject, MAX_SUBJECT_BYTES, Code::InvalidArgument)
+}
+
+impl Queue for EmbeddedQueue {
+    fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String> {
+        async move {
+            check_subject("subject", &subject)?;
+            let payload = self.checked("payload", &payload)?;
+            let tell = self.teller(&scope.tenant, &subject, false);
+            let (at, limits) = (scope.clone(), Arc::clone(&self.limits));
+            let change = move |connection: &Connection| {
+                messages::publish(connection, &at, &limits, &subject, &payload)
+            };
+            self.database.change_then(scope, "queueBus.publish", change, |_| tell()).await
+        }
+        .boxed()
+    }
+
+    fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> Answer<'a, Option<Delivery>> {
+        async move {
+            check_subject("subject", &consume.subject)?;
+            if let Some(consumer) = &consume.consumer {
+                check_subject("consumer", consumer)?;
+            }
+            if !(1..=MAX_LEASE_MS).contains(&consume.lease_ms) {
+                let most = MAX_LEASE_MS / 1000;
+                return Err(refuse(format!("a delivery is kept for more than 0 and at most {most} seconds")));
+            }
+            let at = scope.clone();
+            let change = move |connection: &Connection| messages::consume(connection, &at, &consume);
+            self.database.change(scope, "queueBus.consume", change).await
+        }
+        .boxed()
+    }
+
+    fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> Answer<'a, bool> {
+        let at = scope.clone();
+        let change = move |connection: &Connection| messages::ack(connection, &at, &token);
+        self.database.change(scope, "queueBus.ack", change).boxed()
+    }
+
+    fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> Answer<'a, bool> {
+        async move {
+            let (at, topics) = (scope.clone(), self.topics.clone());
+            let change = move |connection: &Connection| messages::nack(connection, &at, &token, requeue);
+            let tenant = scope.tenant.clone();
+            let tell = move |back: &Option<String>| {
+                if let Some(name) = back.clone().filter(|_| requeue) {
+                    let _ = topics.send(Topic { tenant, name, is_stream: false });
+                }
+            };
+            let subject = self.database.change_then(scope, "queueBus.nack", change, tell).await?;
+            Ok(subject.is_some())
+        }
+        .boxed()
+    }
+
+    fn dead_letter<'a>(
+        &'a self,
+        scope: &'a Scope,
+        token: String,
+        reason: String,
+    ) -> Answer<'a, Option<String>> {
+        async move {
+            if reason.len() > MAX_REASON_BYTES {
+                return Err(refuse(format!("`reason` has at most {MAX_REASON_BYTES} bytes")));
+            }
+            let (at, topics) = (scope.clone(), self.topics.clone());
+            let change =
+                move |connection: &Connection| messages::dead_letter(connection, &at, &token, &reason);
+            let tenant = scope.tenant.clone();
+            let tell = move |moved: &Option<String>| {
+                if let Some(name) = moved.clone() {
+                    let _ = topics.send(Topic { tenant, name, is_stream: false });
+                }
+            };
+            self.database.change_then(scope, "queueBus.deadLetter", change, tell).await
+        }
+        .boxed()
+    }
+
+    fn release<'a>(&'a self, scope: &'a Scope, consumer: String) -> Answer<'a, u64> {
+        async move {
+            check_subject("consumer", &consumer)?;
+            let mut released = 0;
+            loop {
+                let (at, name) = (scope.clone(), consumer.clone());
+                let (topics, tenant) = (self.topics.clone(), scope.tenant.clone());
+                let change = move |connection: &Connection| messages::release(connection, &at, &name);
+                let tell = move |subjects: &Vec<String>| {
+                    for name in subjects {
+                        let topic = Topic { tenant: tenant.clone(), name: name.clone(), is_stream: false };
+                        let _ = topics.send(topic);
+                    }
+                };
+                // Without an effect's identity: giving back what is not held changes nothing.
+                let plain = Scope { effect: None, ..scope.clone() };
+                let subjects = self.database.change_then(&plain, "queueBus.release", change, tell).await?;
+                if subjects.is_empty() {
+                    return Ok(released);
+                }
+                released += subjects.len() as u64;
+            }
+        }
+        .boxed()
+    }
+
+    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Millis>> {
+        async move { self.database.read(|connection| Ok(messages::due(connection, scope, subject)?)) }.boxed()
+    }
+
+    fn stream_publish<'a>(&'a self, scope: &'a Scope, stream: String, record: Value) -> Answer<'a, String> {
+        async move {
+            check_subject("stream", &stream)?;
+            let record = self.checked("record", &record)?;
+            let tell = self.teller(&scope.tenant, &stream, true);
+            let (at, limits) = (scope.clone(), Arc::clone(&self.limits));
+            let change =
+                move |connection: &Connection| streams::publish(connection, &at, &limits, &stream, &record);
+            self.database.change_then(scope, "queueBus.streamPublish", change, |_| tell()).await
+        }
+        .boxed()
+    }
+
+    fn stream_read<'a>(
+        &'a self,
+        scope: &'a Scope,
+        stream: String,
+        from: From,
+        limit: usize,
+    ) -> Answer<'a, Records> {
+        async move {
+            check_subject("stream", &stream)?;
+            let (tenant, limit) = (scope.tenant.clone(), limit.clamp(1, MAX_RECORDS));
+            self.database
+                .read_apart(move |connection| streams::read(connection, &tenant, &stream, &from, limit))
+                .await
+        }
+        .boxed()
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Topic> {
+        self.topics.subscribe()
+    }
+
+    fn backend(&self) -> &'static str {
+        // The closed list of the protocol has no word for a database in the same process that is durable.
+        "in-memory"
+    }
+}

@@ -1,0 +1,100 @@
+//! The rows of streams. A record is never changed; beyond the bound of its stream the oldest go.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{From, Record, Records};
+use crate::args::refuse;
+use crate::call::{Scope, Tenant};
+use crate::embedded::Refused;
+use crate::error::{Code, SurfaceError};
+use crate::limits::Limits;
+use crate::usage::{Usage, signed};
+use crate::value::value_of;
+
+const SURFACE: &str = "stream";
+/// How many bytes of records one page has, beside its first record: enough for many, and little enough to be held in memory.
+const PAGE_BYTES: usize = 8 << 20;
+
+pub(super) fn publish(
+    connection: &Connection,
+    scope: &Scope,
+    limits: &Limits,
+    stream: &str,
+    record: &[u8],
+) -> Result<String, Refused> {
+    let tenant = scope.tenant.as_str();
+    let (place, oldest, salt): (i64, i64, String) = connection
+        .prepare_cached(
+            "INSERT INTO streams (tenant, stream, next, oldest, salt) VALUES (?1, ?2, 2, 1, lower(hex(randomblob(8))))
+             ON CONFLICT (tenant, stream) DO UPDATE SET next = next + 1 RETURNING next - 1, oldest, salt",
+        )?
+        .query_row(params![tenant, stream], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    connection
+        .prepare_cached(
+            "INSERT INTO records (tenant, stream, place, published_at, payload) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![tenant, stream, place, scope.at(), record])?;
+    // The name of the stream is counted with each record, so that many small streams are not for nothing.
+    let mut growth = Usage::new(1, signed(record.len() + stream.len()));
+    if u64::try_from(place - oldest).unwrap_or(0) >= limits.stream_records {
+        let gone: i64 = connection
+            .prepare_cached(
+                "DELETE FROM records WHERE tenant = ?1 AND stream = ?2 AND place = ?3 RETURNING length(payload)",
+            )?
+            .query_row(params![tenant, stream, oldest], |row| row.get(0))?;
+        connection
+            .prepare_cached("UPDATE streams SET oldest = oldest + 1 WHERE tenant = ?1 AND stream = ?2")?
+            .execute(params![tenant, stream])?;
+        growth = Usage::new(0, growth.bytes - gone - signed(stream.len()));
+    }
+    let usage = growth.add(connection, &scope.tenant, SURFACE)?;
+    if !usage.within(u64::MAX, limits.stream_bytes) {
+        let bytes = limits.stream_bytes;
+        let message =
+            format!("the streams of the tenant may have {bytes} bytes, and this record is beyond them");
+        return Err(SurfaceError::new(Code::QueueBackendUnavailable, message).into());
+    }
+    Ok(format!("{salt}-{place}"))
+}
+
+pub(super) fn read(
+    connection: &Connection,
+    tenant: &Tenant,
+    stream: &str,
+    from: &From,
+    limit: usize,
+) -> Result<Records, Refused> {
+    let head: Option<(i64, String)> = connection
+        .prepare_cached("SELECT next - 1, salt FROM streams WHERE tenant = ?1 AND stream = ?2")?
+        .query_row(params![tenant.as_str(), stream], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (newest, salt) = head.unwrap_or_default();
+    let after = match from {
+        From::Beginning => 0,
+        From::Now => newest,
+        From::Cursor(cursor) => place_of(cursor)?,
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT place, payload FROM records WHERE tenant = ?1 AND stream = ?2 AND place > ?3 ORDER BY place LIMIT ?4",
+    )?;
+    let mut rows = statement.query(params![tenant.as_str(), stream, after, limit])?;
+    let (mut records, mut last, mut bytes) = (Vec::new(), after, 0);
+    while let Some(row) = rows.next()? {
+        let place: i64 = row.get(0)?;
+        let payload = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        bytes += payload.len();
+        if bytes > PAGE_BYTES && !records.is_empty() {
+            break;
+        }
+        records.push(Record { id: format!("{salt}-{place}"), payload: value_of(payload)? });
+        last = place;
+    }
+    Ok(Records { more: last < newest, next: format!("s{last}"), records })
+}
+
+fn place_of(cursor: &str) -> Result<i64, SurfaceError> {
+    let place = cursor.strip_prefix('s').and_then(|digits| digits.parse::<i64>().ok());
+    place
+        .filter(|place| *place >= 0)
+        .ok_or_else(|| refuse("`cursor` is one that an earlier page of this stream gave as `nextCursor`"))
+}

@@ -1,0 +1,377 @@
+use proptest::prelude::*;
+
+use super::{Class, Dialect, MAX_SQL_BYTES, MAX_WORDS, check};
+use crate::error::Code;
+
+use Dialect::{Postgres, Sqlite};
+
+fn refusal(sql: &str, dialect: Dialect) -> Option<Code> {
+    check(sql, dialect).err().map(|refusal| refusal.code)
+}
+
+#[test]
+fn statements_that_bind_their_values_are_allowed() {
+    let table = [
+        (Sqlite, "SELECT id, name FROM users WHERE id = ?", Class::Read),
+        (
+            Sqlite,
+            "select * from users where id = ?1 and name like ?2 order by 1 limit 10 offset 5;",
+            Class::Read,
+        ),
+        (Sqlite, "SELECT count(*), max(at) FROM \"users\" GROUP BY 1 HAVING count(*) > ?", Class::Read),
+        (
+            Sqlite,
+            "WITH RECURSIVE up(id) AS (SELECT ? UNION SELECT parent FROM t, up WHERE t.id = up.id) SELECT id FROM up",
+            Class::Read,
+        ),
+        (Sqlite, "SELECT json_extract(body, ?) FROM t LIMIT ?", Class::Read),
+        (Sqlite, "SELECT value FROM json_each(?)", Class::Read),
+        (Sqlite, "VALUES (?, ?)", Class::Read),
+        (Sqlite, "(SELECT a FROM t)", Class::Read),
+        (Sqlite, "INSERT INTO t(id, val) VALUES (?, ?), (?, NULL), (TRUE, FALSE)", Class::Insert),
+        (
+            Sqlite,
+            "INSERT INTO t(id) VALUES (?) ON CONFLICT(id) DO UPDATE SET id = excluded.id RETURNING id",
+            Class::Insert,
+        ),
+        (Sqlite, "REPLACE INTO t(id) VALUES (?)", Class::Insert),
+        (Sqlite, "UPDATE t SET val = val + ? WHERE id = ?", Class::Write),
+        (Sqlite, "DELETE FROM t WHERE ok = TRUE", Class::Write),
+        (
+            Sqlite,
+            "CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, val VARCHAR(20) NOT NULL DEFAULT 'none' CHECK (val <> ''))",
+            Class::Define,
+        ),
+        (Sqlite, "CREATE UNIQUE INDEX i ON t(val) WHERE val > 3", Class::Define),
+        (Sqlite, "ALTER TABLE t ADD COLUMN n INTEGER DEFAULT 0", Class::Define),
+        (Sqlite, "DROP TABLE IF EXISTS t", Class::Define),
+        (Sqlite, "CREATE VIEW v AS SELECT id FROM t", Class::Define),
+        (Postgres, "SELECT id FROM users WHERE id = $1 FETCH FIRST 5 ROWS ONLY", Class::Read),
+        (Postgres, "SELECT $1::numeric(10, 2), CAST($2 AS varchar(20))", Class::Read),
+        (Postgres, "SELECT pg_typeof($1::int)", Class::Read),
+        (Postgres, "SELECT a FROM t WHERE b @> $1::jsonb AND c = ANY($2)", Class::Read),
+        (Postgres, "SELECT a FROM t FOR UPDATE", Class::Write),
+        (Postgres, "WITH gone AS (DELETE FROM t WHERE id = $1 RETURNING *) SELECT * FROM gone", Class::Write),
+        (Postgres, "INSERT INTO t (id, at) VALUES ($1, now()) ON CONFLICT DO NOTHING", Class::Insert),
+        (Postgres, "TRUNCATE TABLE t", Class::Write),
+        (Postgres, "CREATE TABLE t (id bigserial PRIMARY KEY, price numeric(10,2) DEFAULT 0)", Class::Define),
+    ];
+    for (dialect, sql, class) in table {
+        assert_eq!(check(sql, dialect).map_err(|why| why.message), Ok(class), "{sql}");
+    }
+}
+
+#[test]
+fn a_value_in_the_text_of_a_statement_is_refused() {
+    let both = [
+        "SELECT * FROM users WHERE id = '7'",
+        "SELECT * FROM users WHERE id = 7",
+        "SELECT * FROM users WHERE id = -7",
+        "SELECT * FROM users WHERE id = 7.5e1",
+        "SELECT 1",
+        "SELECT * FROM users WHERE id IN (1, 2)",
+        "SELECT * FROM users WHERE name LIKE 'a%'",
+        "SELECT * FROM users WHERE id BETWEEN 1 AND 9",
+        "SELECT coalesce(name, '') FROM users",
+        "SELECT name AS n FROM users ORDER BY 1 + 1",
+        "SELECT name FROM users LIMIT 10 + 1",
+        "SELECT CASE WHEN id = 3 THEN name END FROM users",
+        "INSERT INTO t(id) VALUES (1)",
+        "UPDATE t SET val = 'x'",
+        "UPDATE t SET n = n + 1",
+        "DELETE FROM t WHERE id = 5",
+        "CREATE TABLE u AS SELECT * FROM t WHERE id = 5",
+        "CREATE VIEW v AS SELECT * FROM t WHERE id = 5",
+        "SELECT * FROM users WHERE id = 1 LIMIT 1",
+        "SELECT CAST(7 AS varchar(7)) FROM t",
+        "SELECT (SELECT name FROM t WHERE id = 3) FROM t",
+        "WITH a AS (SELECT 'x') SELECT * FROM a",
+    ];
+    for sql in both {
+        for dialect in [Sqlite, Postgres] {
+            assert_eq!(refusal(sql, dialect), Some(Code::SqlNonParametric), "{dialect:?}: {sql}");
+        }
+    }
+    let postgres = [
+        "SELECT * FROM t WHERE a = $$x$$",
+        "SELECT * FROM t WHERE a = $tag$x$tag$",
+        "SELECT * FROM t WHERE a = E'x\\n'",
+        "SELECT * FROM t WHERE a = U&'x'",
+        "SELECT * FROM t WHERE a > interval '1 day'",
+        "SELECT * FROM t WHERE a > DATE '2026-01-01'",
+        "SELECT * FROM t WHERE a = X'1F'",
+        "SELECT * FROM t WHERE a = ARRAY[1, 2]",
+    ];
+    for sql in postgres {
+        assert_eq!(refusal(sql, Postgres), Some(Code::SqlNonParametric), "{sql}");
+    }
+}
+
+#[test]
+fn a_template_a_tautology_a_comment_and_a_second_statement_are_refused() {
+    let table = [
+        "SELECT * FROM users WHERE id = ${id}",
+        "SELECT * FROM users WHERE id = '${id}'",
+        "SELECT * FROM {{table}}",
+        "SELECT * FROM users WHERE id = #{id}",
+        "SELECT * FROM users WHERE id = ? OR '1'='1'",
+        "SELECT * FROM users WHERE id = ? OR 1=1",
+        "SELECT * FROM users WHERE id = ? OR 1 = 1 -- ",
+        "SELECT * FROM users WHERE id = ? OR TRUE",
+        "SELECT * FROM users WHERE id = ? OR (NOT FALSE)",
+        "SELECT * FROM users WHERE id = ? OR NULL IS NULL",
+        "SELECT * FROM users WHERE id = ? OR name = name",
+        "SELECT * FROM users WHERE id = ? /* AND owner = ? */",
+        "SELECT * FROM users -- WHERE id = ?",
+        "SELECT * FROM users; DROP TABLE users",
+        "SELECT * FROM users;;SELECT * FROM users",
+    ];
+    for sql in table {
+        for dialect in [Sqlite, Postgres] {
+            assert_eq!(
+                refusal(&sql.replace('?', placeholder(dialect)), dialect),
+                Some(Code::SqlNonParametric),
+                "{dialect:?}: {sql}"
+            );
+        }
+    }
+}
+
+fn placeholder(dialect: Dialect) -> &'static str {
+    match dialect {
+        Sqlite => "?",
+        Postgres => "$1",
+    }
+}
+
+#[test]
+fn a_statement_that_leaves_the_data_is_denied() {
+    let both = [
+        "PRAGMA table_info(t)",
+        "ATTACH DATABASE 'other.sqlite' AS other",
+        "VACUUM INTO 'copy.sqlite'",
+        "BEGIN",
+        "COMMIT",
+        "SAVEPOINT a",
+        "EXPLAIN SELECT * FROM t",
+        "COPY t TO '/tmp/x'",
+        "COPY t FROM PROGRAM 'id'",
+        "DO $$ BEGIN END $$",
+        "SET ROLE postgres",
+        "GRANT ALL ON t TO u",
+        "CALL f()",
+        "LISTEN x",
+        "CREATE TRIGGER a AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
+        "CREATE ROLE r",
+        "DROP SCHEMA public",
+        "DROP DATABASE x",
+        "CREATE TEMPORARY TABLE t (id INTEGER)",
+        "SELECT * FROM interlock_effects",
+        "DROP TABLE interlock_effects",
+        "DELETE FROM Interlock_Effects",
+        "CREATE TABLE interlock_mine (id INTEGER)",
+        "ALTER TABLE interlock_effects ADD COLUMN a INTEGER",
+    ];
+    for sql in both {
+        for dialect in [Sqlite, Postgres] {
+            assert_eq!(refusal(sql, dialect), Some(Code::DatasourceAccessDenied), "{dialect:?}: {sql}");
+        }
+    }
+    let table = [
+        (Sqlite, "SELECT load_extension(?)"),
+        (Sqlite, "SELECT * FROM pragma_table_info(?)"),
+        (Sqlite, "SELECT * FROM sqlite_master"),
+        (Sqlite, "SELECT * FROM main.sqlite_schema"),
+        (Sqlite, "CREATE VIRTUAL TABLE f USING fts5(a)"),
+        (Postgres, "SELECT pg_read_file($1)"),
+        (Postgres, "SELECT * FROM pg_ls_dir($1)"),
+        (Postgres, "SELECT \"pg_sleep\"($1)"),
+        (Postgres, "SELECT pg_catalog.pg_sleep($1)"),
+        (Postgres, "SELECT * FROM pg_stat_activity"),
+        (Postgres, "SELECT * FROM pg_catalog.pg_authid"),
+        (Postgres, "SELECT lo_import($1)"),
+        (Postgres, "SELECT set_config($1, $2, FALSE)"),
+        (Postgres, "SELECT query_to_xml($1, TRUE, TRUE, $2)"),
+        (Postgres, "SELECT * FROM dblink($1, $2) AS t(a int)"),
+        (Postgres, "SELECT U&\"\\0070g_sleep\"($1)"),
+        (Postgres, "SELECT u&\"\\0070g_sleep\"($1)"),
+        (Postgres, "CREATE TABLE t (a text DEFAULT pg_read_file('/etc/hostname'))"),
+        (Postgres, "ALTER TABLE t ADD COLUMN a text DEFAULT pg_read_file('/etc/hostname')"),
+        (Postgres, "CREATE INDEX i ON t (pg_sleep(1))"),
+        (Postgres, "CREATE VIEW v AS SELECT pg_ls_dir(a) FROM t"),
+        (Postgres, "SELECT a FROM t, LATERAL pg_ls_dir(a)"),
+        (Postgres, "SELECT * INTO u FROM t"),
+        (Postgres, "CREATE EXTENSION dblink"),
+        (Postgres, "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'"),
+    ];
+    for (dialect, sql) in table {
+        assert_eq!(refusal(sql, dialect), Some(Code::DatasourceAccessDenied), "{dialect:?}: {sql}");
+    }
+}
+
+#[test]
+fn what_is_not_sql_is_a_syntax_error() {
+    let table = [
+        "",
+        "  ",
+        ";",
+        "SELEKT a FROM t",
+        "SELECT a FROM",
+        "SELECT a FROM t WHERE",
+        "'a'",
+        "SELECT 'a",
+        "SELECT a\0 FROM t",
+        "SELECT\u{a0}a FROM t",
+    ];
+    for sql in table {
+        for dialect in [Sqlite, Postgres] {
+            assert_eq!(refusal(sql, dialect), Some(Code::SqlSyntaxError), "{dialect:?}: {sql:?}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_does_not_repeat_the_value() {
+    let refusal = check("SELECT * FROM users WHERE password = 'hunter2-hunter2'", Sqlite)
+        .expect_err("it holds a value");
+    assert!(!refusal.message.contains("hunter2"), "{}", refusal.message);
+}
+
+#[test]
+fn the_size_of_a_statement_is_bounded_and_so_is_the_stack_it_needs() {
+    let long = format!("SELECT a FROM t WHERE {}", "b ".repeat(MAX_SQL_BYTES));
+    assert_eq!(refusal(&long, Sqlite), Some(Code::SqlSyntaxError));
+    for dialect in [Sqlite, Postgres] {
+        // Long chains make deep trees, and deep parentheses make long searches.
+        for (chain, times) in [
+            ("+ a ", MAX_WORDS / 2),
+            ("IS NULL ", MAX_WORDS / 2),
+            ("OR a ", MAX_WORDS / 2),
+            ("|| a ", MAX_WORDS / 2),
+        ] {
+            let sql = format!("SELECT a {}", chain.repeat(times - 4));
+            let _ = check(&sql, dialect);
+            assert_eq!(
+                refusal(&format!("{sql} {}", chain.repeat(8)), dialect),
+                Some(Code::SqlSyntaxError),
+                "{chain}"
+            );
+        }
+        let unions = format!("SELECT a {}", "UNION SELECT a ".repeat(MAX_WORDS / 3 - 2));
+        let _ = check(&unions, dialect);
+        for (open, close) in [
+            ("(", ")"),
+            ("((", "))"),
+            ("CASE WHEN ", " THEN a END"),
+            ("NOT ", ""),
+            ("- ", ""),
+            ("f(", ")"),
+            ("(SELECT ", ")"),
+        ] {
+            for depth in [5, 12, 24, 100, 400] {
+                let _ =
+                    check(&format!("SELECT * FROM {}t{}", open.repeat(depth), close.repeat(depth)), dialect);
+                let _ =
+                    check(&format!("SELECT {}t{} FROM t", open.repeat(depth), close.repeat(depth)), dialect);
+                let _ = check(
+                    &format!("SELECT * FROM t WHERE a IN {}t{}", open.repeat(depth), close.repeat(depth)),
+                    dialect,
+                );
+                let _ =
+                    check(&format!("{}SELECT a FROM t{}", open.repeat(depth), close.repeat(depth)), dialect);
+                let _ = check(&format!("SELECT * FROM {}", open.repeat(depth)), dialect);
+                let _ = check(&format!("SELECT {}", open.repeat(depth)), dialect);
+            }
+        }
+    }
+    let many = format!("INSERT INTO t(a, b) VALUES {}", vec!["(?, ?)"; 500].join(", "));
+    assert_eq!(check(&many, Sqlite).map_err(|why| why.message), Ok(Class::Insert));
+}
+
+/// Pieces out of which injections are made.
+fn fragment() -> impl Strategy<Value = String> {
+    let words = [
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "OR",
+        "AND",
+        "=",
+        "(",
+        ")",
+        ",",
+        "*",
+        "t",
+        "a",
+        "?",
+        "$1",
+        "NULL",
+        "TRUE",
+        "LIMIT",
+        "ORDER BY",
+        "GROUP BY",
+        "UNION",
+        "INSERT INTO",
+        "VALUES",
+        "UPDATE",
+        "SET",
+        "DELETE FROM",
+        "::",
+        "CAST(",
+        "AS",
+        "numeric(5)",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "END",
+        "IN",
+        "LIKE",
+        "BETWEEN",
+        "NOT",
+        "IS",
+        "EXISTS",
+        "WITH",
+        "RETURNING",
+        "CREATE TABLE",
+        "DEFAULT",
+        "--",
+        "/*",
+        "*/",
+        "'",
+        "\"",
+        ";",
+        "[",
+        "]",
+        "->>",
+        "||",
+    ];
+    prop_oneof![
+        8 => proptest::sample::select(words.to_vec()).prop_map(str::to_owned),
+        1 => any::<u16>().prop_map(|number| number.to_string()),
+        1 => "[a-z]{0,4}".prop_map(|text| format!("'{text}'")),
+        1 => "\\PC{0,3}",
+    ]
+}
+
+proptest! {
+    /// No text panics, and the judgement depends on nothing but the text.
+    #[test]
+    fn checking_is_total_and_the_same_twice(parts in proptest::collection::vec(fragment(), 0..40)) {
+        let sql = parts.join(" ");
+        for dialect in [Sqlite, Postgres] {
+            prop_assert_eq!(check(&sql, dialect), check(&sql, dialect));
+        }
+    }
+
+    /// A value put anywhere into a statement that reads or changes rows is found, however it is spelled.
+    #[test]
+    fn a_text_never_gets_through_a_statement_on_rows(parts in proptest::collection::vec(fragment(), 0..30), at in any::<prop::sample::Index>()) {
+        let mut parts: Vec<String> = parts.into_iter().filter(|part| !part.contains(['\'', '"', '/', '-', '['])).collect();
+        let at = at.index(parts.len() + 1);
+        parts.insert(at, "'marked'".to_owned());
+        let sql = format!("SELECT {}", parts.join(" "));
+        for dialect in [Sqlite, Postgres] {
+            prop_assert!(check(&sql, dialect).is_err(), "{}", sql);
+        }
+    }
+}

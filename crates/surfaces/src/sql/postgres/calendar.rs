@@ -1,0 +1,90 @@
+//! Moments as PostgreSQL counts them, from the beginning of the year 2000.
+
+const DAY: i64 = 86_400_000_000;
+
+/// A moment, with that zone behind it.
+pub(super) fn moment(micros: i64, zone: &str) -> String {
+    match micros {
+        i64::MAX => "infinity".to_owned(),
+        i64::MIN => "-infinity".to_owned(),
+        _ => format!("{}T{}{zone}", day(micros.div_euclid(DAY)), time(micros.rem_euclid(DAY))),
+    }
+}
+
+/// A day.
+pub(super) fn date(days: i32) -> String {
+    match days {
+        i32::MAX => "infinity".to_owned(),
+        i32::MIN => "-infinity".to_owned(),
+        _ => day(days.into()),
+    }
+}
+
+/// A time of the day; no more digits behind the second than it has.
+pub(super) fn time(micros: i64) -> String {
+    let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mut text = format!("{hours:02}:{minutes:02}:{seconds:02}");
+    if micros > 0 {
+        text.push_str(format!(".{micros:06}").trim_end_matches('0'));
+    }
+    text
+}
+
+/// The day so many days after 1 January 2000.
+fn day(days: i64) -> String {
+    // Years here begin in March, so the day that is not in every year is the last. 400 years have 146,097 days; 1 March 2000 begins such a
+    // cycle, 60 days after 1 January.
+    let days = days - 60;
+    let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    // The day without those that leap years have more than others before it.
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Months of 31, 30, 31, 30, 31 days, over and over: 153 days for five.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = 2000 + 400 * cycle + year + next;
+    if (0..=9999).contains(&year) {
+        format!("{year:04}-{month:02}-{day:02}")
+    } else {
+        // As ISO 8601 wants years that have more than four digits.
+        format!("{}{:06}-{month:02}-{day:02}", if year < 0 { '-' } else { '+' }, year.abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        let table = [
+            (0, "2000-01-01"),
+            (59, "2000-02-29"),
+            (60, "2000-03-01"),
+            (366, "2001-01-01"),
+            (-1, "1999-12-31"),
+            (-10_957, "1970-01-01"),
+            (9_815, "2026-11-15"),
+            (36_525, "2100-01-01"),
+            (36_583, "2100-02-28"),
+            (36_584, "2100-03-01"),
+            (i32::MAX, "infinity"),
+        ];
+        for (days, expected) in table {
+            assert_eq!(date(days), expected, "{days}");
+        }
+        assert_eq!(date(i32::MAX - 1).as_bytes()[0], b'+');
+    }
+
+    #[test]
+    fn moments_have_their_zone_and_no_needless_digits() {
+        assert_eq!(moment(0, "Z"), "2000-01-01T00:00:00Z");
+        assert_eq!(moment(-1, "Z"), "1999-12-31T23:59:59.999999Z");
+        assert_eq!(moment(1_500_000, ""), "2000-01-01T00:00:01.5");
+        assert_eq!(moment(i64::MAX, "Z"), "infinity");
+        assert_eq!(moment(i64::MIN, "Z"), "-infinity");
+        assert_eq!(time(DAY - 1), "23:59:59.999999");
+    }
+}

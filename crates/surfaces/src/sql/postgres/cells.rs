@@ -1,0 +1,144 @@
+//! Values on their way back: from the bytes of the protocol to JSON.
+//!
+//! | Type | JSON |
+//! |---|---|
+//! | `int2`, `int4`, `int8`, `oid`, `float4`, `float8` | a number; `NaN` and the infinities by name |
+//! | `numeric` | a text, since a number would round it |
+//! | `bool`, `json`, `jsonb` | themselves |
+//! | `timestamptz`, `timestamp`, `date`, `time` | ISO 8601, the first in UTC |
+//! | `uuid`, `text`, `varchar`, `char`, `name`, enumerations | a text |
+//! | `bytea` | base64 |
+//! | arrays of these | a list, of lists where there are several dimensions |
+
+use std::error::Error;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Number, Value};
+use tokio_postgres::types::{FromSql, Kind, Type};
+
+use super::{calendar, numeric};
+
+type Unreadable = Box<dyn Error + Sync + Send>;
+
+/// A value of a row.
+pub(super) struct Cell(pub(super) Value);
+
+impl<'a> FromSql<'a> for Cell {
+    fn from_sql(of: &Type, raw: &'a [u8]) -> Result<Self, Unreadable> {
+        read(of, raw).map(Self)
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Unreadable> {
+        Ok(Self(Value::Null))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+fn read(of: &Type, raw: &[u8]) -> Result<Value, Unreadable> {
+    match of.kind() {
+        Kind::Domain(of) => return read(of, raw),
+        Kind::Array(element) => return list(element, raw),
+        Kind::Enum(_) => return Ok(std::str::from_utf8(raw)?.into()),
+        _ => {}
+    }
+    Ok(match *of {
+        Type::BOOL => bool::from_sql(of, raw)?.into(),
+        Type::INT2 => i16::from_sql(of, raw)?.into(),
+        Type::INT4 => i32::from_sql(of, raw)?.into(),
+        Type::INT8 => i64::from_sql(of, raw)?.into(),
+        Type::OID => u32::from_sql(of, raw)?.into(),
+        Type::FLOAT4 => {
+            let single = f32::from_sql(of, raw)?;
+            // Through its shortest text, so that 0.1 stays 0.1.
+            real(single.to_string().parse().unwrap_or(f64::from(single)))
+        }
+        Type::FLOAT8 => real(f64::from_sql(of, raw)?),
+        Type::NUMERIC => numeric::text(raw)?.into(),
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN | Type::XML => {
+            std::str::from_utf8(raw)?.into()
+        }
+        Type::JSON => serde_json::from_slice(raw)?,
+        Type::JSONB => serde_json::from_slice(raw.strip_prefix(&[1]).ok_or("a jsonb of another version")?)?,
+        Type::UUID => uuid(raw)?.into(),
+        Type::BYTEA => STANDARD.encode(raw).into(),
+        Type::TIMESTAMPTZ => calendar::moment(i64::from_sql(&Type::INT8, raw)?, "Z").into(),
+        Type::TIMESTAMP => calendar::moment(i64::from_sql(&Type::INT8, raw)?, "").into(),
+        Type::DATE => calendar::date(i32::from_sql(&Type::INT4, raw)?).into(),
+        Type::TIME => calendar::time(i64::from_sql(&Type::INT8, raw)?).into(),
+        Type::VOID => Value::Null,
+        _ if of.name() == "citext" => std::str::from_utf8(raw)?.into(),
+        _ => return Err("a type without a form in JSON".into()),
+    })
+}
+
+fn real(real: f64) -> Value {
+    match Number::from_f64(real) {
+        Some(number) => Value::Number(number),
+        None if real.is_nan() => "NaN".into(),
+        None => if real > 0.0 { "Infinity" } else { "-Infinity" }.into(),
+    }
+}
+
+fn uuid(raw: &[u8]) -> Result<String, Unreadable> {
+    let raw: [u8; 16] = raw.try_into()?;
+    let mut text = String::with_capacity(36);
+    for (place, byte) in raw.into_iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    Ok(text)
+}
+
+/// The header says how many dimensions there are and how long each is; the elements follow, each with its length.
+fn list(element: &Type, raw: &[u8]) -> Result<Value, Unreadable> {
+    let mut raw = Raw(raw);
+    let dimensions = raw.integer()?;
+    raw.integer()?;
+    raw.integer()?;
+    // The server knows at most 6.
+    let dimensions = usize::try_from(dimensions)
+        .ok()
+        .filter(|count| *count <= 6)
+        .ok_or("an array of too many dimensions")?;
+    let mut lengths = Vec::with_capacity(dimensions);
+    for _ in 0..dimensions {
+        lengths.push(usize::try_from(raw.integer()?)?);
+        raw.integer()?;
+    }
+    if lengths.is_empty() { Ok(Value::Array(Vec::new())) } else { elements(element, &lengths, &mut raw) }
+}
+
+fn elements(element: &Type, lengths: &[usize], raw: &mut Raw<'_>) -> Result<Value, Unreadable> {
+    let Some((length, inner)) = lengths.split_first() else {
+        return match raw.integer()? {
+            -1 => Ok(Value::Null),
+            length => read(element, raw.bytes(usize::try_from(length)?)?),
+        };
+    };
+    let mut items = Vec::new();
+    for _ in 0..*length {
+        items.push(elements(element, inner, raw)?);
+    }
+    Ok(Value::Array(items))
+}
+
+/// Bytes that are read from the front.
+struct Raw<'a>(&'a [u8]);
+
+impl<'a> Raw<'a> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Unreadable> {
+        let (front, rest) = self.0.split_at_checked(count).ok_or("an array that ends too early")?;
+        self.0 = rest;
+        Ok(front)
+    }
+
+    fn integer(&mut self) -> Result<i32, Unreadable> {
+        Ok(i32::from_be_bytes(self.bytes(4)?.try_into()?))
+    }
+}

@@ -1,0 +1,135 @@
+//! Values on their way to the server: as texts, which the server reads as the types that it inferred.
+
+use std::error::Error;
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::BytesMut;
+use serde_json::{Number, Value};
+use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
+
+/// A value that does not fit the type of its placeholder.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unfit(String);
+
+/// A value of `params`.
+#[derive(Debug)]
+pub(super) struct Bound<'a>(pub(super) &'a Value);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self, of: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        if self.0.is_null() {
+            return Ok(IsNull::Yes);
+        }
+        out.extend_from_slice(text_of(self.0, of)?.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Text
+    }
+
+    to_sql_checked!();
+}
+
+/// The text from which the server reads the value.
+fn text_of(value: &Value, of: &Type) -> Result<String, Unfit> {
+    match of.kind() {
+        Kind::Domain(of) => return text_of(value, of),
+        Kind::Array(element) => return list_of(value, element),
+        _ => {}
+    }
+    match (of, value) {
+        (&Type::JSON | &Type::JSONB, value) => Ok(value.to_string()),
+        (&Type::BYTEA, Value::String(text)) => bytes_of(text),
+        (&Type::INT2 | &Type::INT4 | &Type::INT8, Value::Number(number)) => Ok(whole(number)),
+        (_, Value::String(text)) => Ok(text.clone()),
+        (_, Value::Number(number)) => Ok(number.to_string()),
+        (_, Value::Bool(flag)) => Ok(flag.to_string()),
+        (of, Value::Null | Value::Array(_) | Value::Object(_)) => Err(Unfit(format!(
+            "a list or an object was given where the statement needs {of}; cast the placeholder to jsonb or to an array"
+        ))),
+    }
+}
+
+/// `2.0` is 2.
+fn whole(number: &Number) -> String {
+    let text = number.to_string();
+    text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
+}
+
+fn bytes_of(text: &str) -> Result<String, Unfit> {
+    let bytes = STANDARD.decode(text).map_err(|_| Unfit("bytes are given as base64".to_owned()))?;
+    let mut hex = String::with_capacity(2 + 2 * bytes.len());
+    hex.push_str("\\x");
+    for byte in bytes {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    Ok(hex)
+}
+
+/// A list as the server writes it: every element in quotes, null without.
+fn list_of(value: &Value, element: &Type) -> Result<String, Unfit> {
+    let Value::Array(items) = value else {
+        return Err(Unfit(format!("the statement needs a list of {element}")));
+    };
+    let nests = !matches!(*element, Type::JSON | Type::JSONB);
+    let mut text = String::from("{");
+    for (place, item) in items.iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        match item {
+            Value::Null => text.push_str("NULL"),
+            Value::Array(_) if nests => text.push_str(&list_of(item, element)?),
+            item => {
+                text.push('"');
+                for letter in text_of(item, element)?.chars() {
+                    if matches!(letter, '"' | '\\') {
+                        text.push('\\');
+                    }
+                    text.push(letter);
+                }
+                text.push('"');
+            }
+        }
+    }
+    text.push('}');
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_become_the_texts_that_the_server_reads() {
+        let table = [
+            (json!(7), Type::INT4, Some("7")),
+            (json!(2.0), Type::INT8, Some("2")),
+            (json!(2.5), Type::FLOAT8, Some("2.5")),
+            (json!(12), Type::TEXT, Some("12")),
+            (json!(true), Type::BOOL, Some("true")),
+            (json!("a'b\\"), Type::TEXT, Some("a'b\\")),
+            (json!({"a": [1]}), Type::JSONB, Some("{\"a\":[1]}")),
+            (json!("text"), Type::JSON, Some("\"text\"")),
+            (json!("AAH/"), Type::BYTEA, Some("\\x0001ff")),
+            (json!("not base64"), Type::BYTEA, None),
+            (json!(["a\"b", null, "c\\,{}"]), Type::TEXT_ARRAY, Some("{\"a\\\"b\",NULL,\"c\\\\,{}\"}")),
+            (json!([[1, 2], [3, 4]]), Type::INT4_ARRAY, Some("{{\"1\",\"2\"},{\"3\",\"4\"}}")),
+            (json!([[1], {"a": 1}]), Type::JSONB_ARRAY, Some("{\"[1]\",\"{\\\"a\\\":1}\"}")),
+            (json!([1]), Type::TEXT, None),
+            (json!(1), Type::TEXT_ARRAY, None),
+        ];
+        for (value, of, text) in table {
+            assert_eq!(text_of(&value, &of).ok().as_deref(), text, "{value} as {of}");
+        }
+    }
+}

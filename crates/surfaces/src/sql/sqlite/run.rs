@@ -1,0 +1,307 @@
+//! One file, open, and the work on it.
+
+use std::ffi::c_int;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+
+use super::authorizer::{Mode, judge};
+use super::values;
+use crate::args::refuse;
+use crate::call::Scope;
+use crate::embedded::{MAX_EFFECT_BYTES, RETENTION_MS};
+use crate::error::{Code, SurfaceError};
+use crate::sql::answer::Gathered;
+use crate::sql::guard::{MAX_PARAMETERS, MAX_SQL_BYTES};
+use crate::sql::{Class, Outcome, SqlLimits, Statement, Work, blamed};
+
+/// How often, in steps, the budget is looked at.
+const TICK: c_int = 1_000;
+/// The pages of a file, in bytes.
+const PAGE: u64 = 4096;
+/// A text, a blob or a row.
+const MAX_VALUE_BYTES: i32 = 8 << 20;
+
+const EFFECTS: &str = "
+    CREATE TABLE IF NOT EXISTS interlock_effects (
+        id TEXT PRIMARY KEY,
+        op TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        answer BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS interlock_effects_by_moment ON interlock_effects (at);
+";
+
+pub(super) struct Connected {
+    connection: Connection,
+    mode: Arc<AtomicU8>,
+    /// Ticks that are left.
+    budget: Arc<AtomicU64>,
+}
+
+impl Connected {
+    /// Opens the file, which is made where it is not there.
+    pub(super) fn open(path: &Path, limits: &SqlLimits) -> Result<Self, SurfaceError> {
+        create_private(path).map_err(|cause| unavailable(&cause))?;
+        Self::prepare(path, limits).map_err(|cause| unavailable(&cause))
+    }
+
+    fn prepare(path: &Path, limits: &SqlLimits) -> rusqlite::Result<Self> {
+        let mut connection = Connection::open(path)?;
+        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "max_page_count", limits.file_bytes.div_ceil(PAGE))?;
+        connection.pragma_update(None, "journal_size_limit", 16_i64 << 20)?;
+        connection.execute_batch(EFFECTS)?;
+        for (setting, value) in [
+            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+            // A text in double quotes is a name, and never a value that the guard has not seen.
+            (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        ] {
+            connection.set_db_config(setting, value)?;
+        }
+        let sql_bytes = i32::try_from(MAX_SQL_BYTES).unwrap_or(i32::MAX);
+        for (limit, value) in [
+            (Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES),
+            (Limit::SQLITE_LIMIT_SQL_LENGTH, sql_bytes),
+            (Limit::SQLITE_LIMIT_COLUMN, 512),
+            (Limit::SQLITE_LIMIT_EXPR_DEPTH, 600),
+            (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
+            (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
+            (Limit::SQLITE_LIMIT_ATTACHED, 0),
+            (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+            (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, i32::try_from(MAX_PARAMETERS).unwrap_or(i32::MAX)),
+            (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 10),
+            (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        ] {
+            connection.set_limit(limit, value)?;
+        }
+        let mode = Arc::new(AtomicU8::new(Mode::Host as u8));
+        let judged = Arc::clone(&mode);
+        connection.authorizer(Some(move |context: rusqlite::hooks::AuthContext<'_>| {
+            judge(Mode::of(judged.load(Ordering::Relaxed)), &context)
+        }))?;
+        let budget = Arc::new(AtomicU64::new(u64::MAX));
+        let left = Arc::clone(&budget);
+        connection.progress_handler(
+            TICK,
+            Some(move || {
+                let ticks = left.load(Ordering::Relaxed);
+                left.store(ticks.saturating_sub(1), Ordering::Relaxed);
+                ticks == 0
+            }),
+        )?;
+        Ok(Self { connection, mode, budget })
+    }
+
+    /// Whether no transaction was left open.
+    pub(super) fn is_settled(&self) -> bool {
+        self.connection.is_autocommit()
+    }
+
+    pub(super) fn run(
+        &mut self,
+        scope: &Scope,
+        work: &Work,
+        limits: &SqlLimits,
+    ) -> Result<Vec<Outcome>, SurfaceError> {
+        match work {
+            Work::Query(statement) => Ok(vec![self.one(statement, limits)?]),
+            Work::Execute(statement) => self.change(scope, work, std::slice::from_ref(statement), limits),
+            Work::Transaction(statements) => self.change(scope, work, statements, limits),
+        }
+    }
+
+    /// All statements in one transaction, with the identity of the effect.
+    fn change(
+        &mut self,
+        scope: &Scope,
+        work: &Work,
+        statements: &[Statement],
+        limits: &SqlLimits,
+    ) -> Result<Vec<Outcome>, SurfaceError> {
+        if let Some(effect) = &scope.effect {
+            check_effect(effect)?;
+        }
+        self.host("BEGIN IMMEDIATE")?;
+        let done = self.inside(scope, work, statements, limits);
+        let ended = match &done {
+            Ok(_) => self.host("COMMIT"),
+            Err(_) => Ok(()),
+        };
+        if !self.is_settled() {
+            // Whatever stopped it, nothing stays. A connection on which this fails is not used again.
+            let _ = self.host("ROLLBACK");
+        }
+        ended.and(done)
+    }
+
+    fn inside(
+        &mut self,
+        scope: &Scope,
+        work: &Work,
+        statements: &[Statement],
+        limits: &SqlLimits,
+    ) -> Result<Vec<Outcome>, SurfaceError> {
+        if let Some(stored) = self.stored(scope, work.op())? {
+            return Ok(stored);
+        }
+        let mut outcomes = Vec::with_capacity(statements.len());
+        for (place, statement) in statements.iter().enumerate() {
+            outcomes.push(self.one(statement, limits).map_err(|why| blamed(work, place, why))?);
+        }
+        self.store(scope, work.op(), &outcomes)?;
+        Ok(outcomes)
+    }
+
+    /// One statement of a workflow.
+    fn one(&mut self, statement: &Statement, limits: &SqlLimits) -> Result<Outcome, SurfaceError> {
+        let mode = match statement.class {
+            Class::Read => Mode::Read,
+            Class::Insert | Class::Write => Mode::Write,
+            Class::Define => Mode::Define,
+        };
+        self.mode.store(mode as u8, Ordering::Relaxed);
+        self.budget.store(limits.steps / u64::from(TICK.unsigned_abs()), Ordering::Relaxed);
+        let done = self.step_through(statement, limits);
+        self.budget.store(u64::MAX, Ordering::Relaxed);
+        self.mode.store(Mode::Host as u8, Ordering::Relaxed);
+        done
+    }
+
+    fn step_through(&self, given: &Statement, limits: &SqlLimits) -> Result<Outcome, SurfaceError> {
+        let failed = |cause: rusqlite::Error| explain(&cause, limits);
+        let mut statement = self.connection.prepare(&given.sql).map_err(failed)?;
+        if given.class == Class::Read && !statement.readonly() {
+            return Err(SurfaceError::new(
+                Code::DatasourceAccessDenied,
+                "the statement reads, says its text, but it would change something",
+            ));
+        }
+        values::bind(&mut statement, &given.params)?;
+        let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
+        let columns = names.len();
+        let mut gathered = Gathered::new(limits, names)?;
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next().map_err(failed)? {
+            let values: rusqlite::Result<Vec<_>> =
+                (0..columns).map(|column| row.get_ref(column).map(values::told)).collect();
+            gathered.push(values.map_err(failed)?)?;
+        }
+        drop(rows);
+        let changes = match given.class {
+            Class::Insert | Class::Write => self.connection.changes(),
+            Class::Read | Class::Define => 0,
+        };
+        let added = given.class == Class::Insert && changes > 0;
+        Ok(Outcome {
+            rows: (columns > 0).then(|| gathered.into_rows()),
+            changes,
+            last_insert_rowid: added.then(|| self.connection.last_insert_rowid()),
+        })
+    }
+
+    /// What was answered under the identity before.
+    fn stored(&self, scope: &Scope, op: &str) -> Result<Option<Vec<Outcome>>, SurfaceError> {
+        let Some(effect) = &scope.effect else { return Ok(None) };
+        let found: Option<(String, Vec<u8>)> = self
+            .connection
+            .prepare_cached("SELECT op, answer FROM interlock_effects WHERE id = ?1")
+            .and_then(|mut statement| {
+                statement.query_row([effect], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+            })
+            .map_err(|cause| unavailable(&cause))?;
+        let Some((by, answer)) = found else { return Ok(None) };
+        if by != op {
+            return Err(refuse(format!(
+                "the effect `{effect}` was made by {by}, and {op} cannot have it too; use another identity"
+            )));
+        }
+        serde_json::from_slice(&answer).map(Some).map_err(|cause| unavailable(&cause))
+    }
+
+    fn store(&self, scope: &Scope, op: &str, outcomes: &[Outcome]) -> Result<(), SurfaceError> {
+        let Some(effect) = &scope.effect else { return Ok(()) };
+        let answer = serde_json::to_vec(outcomes).map_err(|cause| unavailable(&cause))?;
+        let old = scope.at().saturating_sub(i64::try_from(RETENTION_MS).unwrap_or(i64::MAX));
+        let stored = self
+            .connection
+            .prepare_cached("INSERT INTO interlock_effects (id, op, at, answer) VALUES (?1, ?2, ?3, ?4)")
+            .and_then(|mut statement| statement.execute(params![effect, op, scope.at(), answer]))
+            .and_then(|_| {
+                self.connection.prepare_cached("DELETE FROM interlock_effects WHERE at < ?1")?.execute([old])
+            });
+        stored.map(|_| ()).map_err(|cause| unavailable(&cause))
+    }
+
+    fn host(&self, sql: &str) -> Result<(), SurfaceError> {
+        self.connection.execute_batch(sql).map_err(|cause| unavailable(&cause))
+    }
+}
+
+pub(crate) fn check_effect(effect: &str) -> Result<(), SurfaceError> {
+    if effect.is_empty() || effect.len() > MAX_EFFECT_BYTES || effect.contains('\0') {
+        return Err(refuse(format!("an effect's identity is 1 to {MAX_EFFECT_BYTES} bytes without NUL")));
+    }
+    Ok(())
+}
+
+/// Why SQLite did not run the statement of a workflow. Its texts name tables and columns of the tenant, and no values.
+fn explain(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
+    let said = match cause {
+        rusqlite::Error::SqliteFailure(_, Some(said)) => said.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    };
+    let (code, message) = match cause.sqlite_error_code() {
+        Some(ErrorCode::AuthorizationForStatementDenied) => {
+            (Code::DatasourceAccessDenied, format!("the database refuses the statement: {said}"))
+        }
+        Some(ErrorCode::OperationInterrupted) => (
+            Code::InvalidArgument,
+            format!("the statement took more than {} steps; make it read less", limits.steps),
+        ),
+        Some(ErrorCode::DiskFull) => (
+            Code::SqlTransactionAborted,
+            format!("the database may have {} bytes, and has no room; nothing changed", limits.file_bytes),
+        ),
+        Some(ErrorCode::TooBig) => {
+            (Code::InvalidArgument, format!("a value or the statement is too large: {said}"))
+        }
+        Some(ErrorCode::Unknown) | None => {
+            (Code::SqlSyntaxError, format!("the database does not understand the statement: {said}"))
+        }
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::ParameterOutOfRange) => {
+            (Code::SqlTransactionAborted, format!("the statement failed, and nothing changed: {said}"))
+        }
+        Some(_) => return unavailable(cause),
+    };
+    SurfaceError::new(code, message)
+}
+
+fn unavailable(cause: &dyn std::error::Error) -> SurfaceError {
+    tracing::warn!(error = %cause, "a database of a tenant failed");
+    SurfaceError::new(
+        Code::SurfaceUnavailable,
+        "the database of the tenant failed; the call may be made again",
+    )
+}
+
+/// The file is owner-only before anything is in it; SQLite gives its companions the same mode.
+fn create_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    if let Some(folder) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop)
+}

@@ -1,0 +1,138 @@
+//! Tables, as calls.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use serde_json::{Map, Value, json};
+
+use super::{Kind, MAX_PAGE, Query, Row, Tables};
+use crate::args::{Args, refuse, shown};
+use crate::call::Scope;
+use crate::error::SurfaceError;
+use crate::limits::Limits;
+use crate::served::{Answer, Served, unknown_op};
+
+const OPS: &[&str] = &["createTable", "insert", "get", "query", "update", "upsert", "delete", "count"];
+/// How many rows a page has where nothing is said.
+const PAGE: usize = 100;
+
+/// The surface `table`.
+pub struct ServedTables {
+    tables: Arc<dyn Tables>,
+    limits: Limits,
+}
+
+impl ServedTables {
+    /// The surface over that port.
+    pub fn new(tables: Arc<dyn Tables>, limits: &Limits) -> Self {
+        Self { tables, limits: limits.clone() }
+    }
+
+    async fn carry_out(
+        &self,
+        scope: &Scope,
+        op: &str,
+        args: Map<String, Value>,
+    ) -> Result<Value, SurfaceError> {
+        match op {
+            "createTable" => {
+                let mut args = Args::new(args, &["table", "columns", "schema"])?;
+                let table = args.text("table")?;
+                let columns = args.one_of(&["columns", "schema"]).ok();
+                let created = self.tables.create(scope, table, columns_of(columns)?).await?;
+                Ok(json!({ "ok": true, "created": created }))
+            }
+            "insert" => {
+                let mut args = Args::new(args, &["table", "row"])?;
+                let (table, row) = (args.text("table")?, args.object("row")?);
+                Ok(json!({ "id": self.tables.insert(scope, table, row).await? }))
+            }
+            "upsert" => {
+                let mut args = Args::new(args, &["table", "row"])?;
+                let (table, row) = (args.text("table")?, args.object("row")?);
+                let told = self.tables.upsert(scope, table, row).await?;
+                Ok(json!({ "upserted": true, "created": told.created, "id": told.id }))
+            }
+            "get" => {
+                let mut args = Args::new(args, &["table", "id"])?;
+                let (table, id) = (args.text("table")?, args.text("id")?);
+                let row = self.tables.get(scope, table, id).await?;
+                Ok(json!({ "found": row.is_some(), "row": row }))
+            }
+            "update" => {
+                let mut args = Args::new(args, &["table", "id", "patch"])?;
+                let (table, id, patch) = (args.text("table")?, args.text("id")?, args.object("patch")?);
+                Ok(json!({ "updated": self.tables.update(scope, table, id, patch).await? }))
+            }
+            "delete" => {
+                let mut args = Args::new(args, &["table", "id"])?;
+                let (table, id) = (args.text("table")?, args.text("id")?);
+                Ok(json!({ "deleted": self.tables.delete(scope, table, id).await? }))
+            }
+            "query" => {
+                let mut args = Args::new(args, &["table", "filter", "limit", "cursor"])?;
+                let (table, filter) = (args.text("table")?, filter(&mut args)?);
+                let limit = args.optional_count("limit", 1, MAX_PAGE as u64)?;
+                let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
+                let cursor = args.optional_text("cursor")?;
+                let page = self.tables.query(scope, Query { table, filter, limit, cursor }).await?;
+                let count = page.rows.len();
+                Ok(json!({ "rows": page.rows, "count": count, "nextCursor": page.next }))
+            }
+            "count" => {
+                let mut args = Args::new(args, &["table", "filter"])?;
+                let (table, filter) = (args.text("table")?, filter(&mut args)?);
+                Ok(json!({ "count": self.tables.count(scope, table, filter).await? }))
+            }
+            other => Err(unknown_op("table", other, OPS)),
+        }
+    }
+}
+
+fn filter(args: &mut Args) -> Result<Row, SurfaceError> {
+    match args.optional("filter") {
+        None => Ok(Row::new()),
+        Some(Value::Object(filter)) => Ok(filter),
+        Some(_) => Err(refuse("`filter` is an object: columns, and what they say")),
+    }
+}
+
+/// `{"name": "string", …}` or `[{"name": "name", "type": "string"}, …]`.
+fn columns_of(columns: Option<Value>) -> Result<Vec<(String, Kind)>, SurfaceError> {
+    let kind = |name: &str, kind: Option<&Value>| {
+        let found = kind.and_then(Value::as_str).and_then(Kind::parse);
+        found.map(|kind| (name.to_owned(), kind)).ok_or_else(|| {
+            refuse(format!("the column `{}` has a type: string, number, boolean or json", shown(name)))
+        })
+    };
+    match columns {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Object(columns)) => columns.iter().map(|(name, value)| kind(name, Some(value))).collect(),
+        Some(Value::Array(columns)) => columns
+            .iter()
+            .map(|column| match column.get("name").and_then(Value::as_str) {
+                Some(name) => kind(name, column.get("type")),
+                None => Err(refuse("every column has a `name` and a `type`")),
+            })
+            .collect(),
+        Some(_) => Err(refuse("`columns` is an object: names, and their types")),
+    }
+}
+
+impl Served for ServedTables {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+        self.carry_out(scope, op, args).boxed()
+    }
+
+    fn advertise(&self) -> (&'static str, Value) {
+        let block = json!({
+            "supported": true,
+            "maxRowsPerTable": self.limits.table_rows,
+            "maxColumnsPerRow": self.limits.table_columns,
+            // Filters by columns other than `id` go through the rows of the table.
+            "indexable": false,
+            "fullTextSearch": false,
+        });
+        ("tableStorage", block)
+    }
+}

@@ -1,0 +1,322 @@
+//! Tables and rows in the shared database.
+//!
+//! A row is one JSON document under (tenant, table, id). Its columns are not columns of SQLite: what a tenant calls a column never becomes
+//! part of a statement.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde_json::Value;
+
+use super::columns::Columns;
+use super::{Kind, MAX_NAME_BYTES, Query, Row, Rows, Upserted, cursor};
+use crate::args::{check_name, refuse, shown};
+use crate::call::{Scope, Tenant};
+use crate::embedded::Refused;
+use crate::error::{Code, SurfaceError};
+use crate::limits::Limits;
+use crate::usage::{Usage, signed};
+use crate::value::{bytes_of, same, value_of};
+
+const SURFACE: &str = "table";
+/// How many bytes of rows one page has, beside its first row.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// A table as it is before a change.
+struct Table {
+    columns: Columns,
+    rows: i64,
+}
+
+pub(super) fn create(
+    connection: &Connection,
+    scope: &Scope,
+    limits: &Limits,
+    table: &str,
+    columns: &[(String, Kind)],
+) -> Result<bool, Refused> {
+    let found = find(connection, &scope.tenant, table)?;
+    let created = found.is_none();
+    let mut known = found.unwrap_or(Table { columns: Columns::default(), rows: 0 });
+    for (name, kind) in columns {
+        check_name("column", name, MAX_NAME_BYTES, Code::TableSchemaViolation)?;
+        known.columns.fix(name, *kind, limits.table_columns)?;
+    }
+    if created {
+        admit_table(connection, scope, limits)?;
+    }
+    keep(connection, &scope.tenant, table, &known)?;
+    Ok(created)
+}
+
+pub(super) fn insert(
+    connection: &Connection,
+    scope: &Scope,
+    limits: &Limits,
+    table: &str,
+    row: Row,
+) -> Result<String, Refused> {
+    let id = id_of(&row)?;
+    let old = document(connection, &scope.tenant, table, &id)?;
+    if old.is_some() {
+        let message = format!("a row `{}` is there already; upsert replaces it", shown(&id));
+        return Err(refuse(message).into());
+    }
+    write(connection, scope, limits, table, &id, row, None)?;
+    Ok(id)
+}
+
+pub(super) fn upsert(
+    connection: &Connection,
+    scope: &Scope,
+    limits: &Limits,
+    table: &str,
+    row: Row,
+) -> Result<Upserted, Refused> {
+    let id = id_of(&row)?;
+    let old = document(connection, &scope.tenant, table, &id)?;
+    let created = old.is_none();
+    write(connection, scope, limits, table, &id, row, old.map(|old| old.len()))?;
+    Ok(Upserted { id, created })
+}
+
+pub(super) fn update(
+    connection: &Connection,
+    scope: &Scope,
+    limits: &Limits,
+    table: &str,
+    id: &str,
+    patch: Row,
+) -> Result<bool, Refused> {
+    existing(connection, &scope.tenant, table)?;
+    if patch.get("id").is_some_and(|new| new.as_str() != Some(id)) {
+        return Err(refuse("`patch` cannot change the `id` of a row").into());
+    }
+    let Some(old) = document(connection, &scope.tenant, table, id)? else { return Ok(false) };
+    let mut row = row_of(&old)?;
+    row.extend(patch);
+    write(connection, scope, limits, table, id, row, Some(old.len()))?;
+    Ok(true)
+}
+
+pub(super) fn delete(connection: &Connection, scope: &Scope, table: &str, id: &str) -> Result<bool, Refused> {
+    let mut known = existing(connection, &scope.tenant, table)?;
+    let gone: Option<i64> = connection
+        .prepare_cached(
+            "DELETE FROM table_rows WHERE tenant = ?1 AND name = ?2 AND id = ?3 RETURNING length(document)",
+        )?
+        .query_row(params![scope.tenant.as_str(), table, id], |row| row.get(0))
+        .optional()?;
+    let Some(gone) = gone else { return Ok(false) };
+    known.rows -= 1;
+    keep(connection, &scope.tenant, table, &known)?;
+    Usage::new(0, -(gone + signed(id.len()))).add(connection, &scope.tenant, SURFACE)?;
+    Ok(true)
+}
+
+pub(super) fn get(
+    connection: &Connection,
+    tenant: &Tenant,
+    table: &str,
+    id: &str,
+) -> Result<Option<Row>, Refused> {
+    existing(connection, tenant, table)?;
+    Ok(document(connection, tenant, table, id)?.map(|bytes| row_of(&bytes)).transpose()?)
+}
+
+pub(super) fn query(
+    connection: &Connection,
+    tenant: &Tenant,
+    query: &Query,
+    limit: usize,
+) -> Result<Rows, Refused> {
+    let after = query.cursor.as_deref().map(|text| cursor::read(tenant, query, text)).transpose()?;
+    let (mut rows, mut bytes, mut next) = (Vec::<Row>::new(), 0, None);
+    let mut last = String::new();
+    each(connection, tenant, &query.table, &query.filter, after.as_deref(), |id, size, row| {
+        if rows.len() == limit || (bytes + size > PAGE_BYTES && !rows.is_empty()) {
+            next = Some(cursor::of(tenant, query, &last));
+            return false;
+        }
+        bytes += size;
+        rows.push(row);
+        id.clone_into(&mut last);
+        true
+    })?;
+    Ok(Rows { rows, next })
+}
+
+pub(super) fn count(
+    connection: &Connection,
+    tenant: &Tenant,
+    table: &str,
+    filter: &Row,
+) -> Result<u64, Refused> {
+    if filter.is_empty() {
+        let known = existing(connection, tenant, table)?;
+        return Ok(u64::try_from(known.rows).unwrap_or(0));
+    }
+    let mut count = 0;
+    each(connection, tenant, table, filter, None, |_, _, _| {
+        count += 1;
+        true
+    })?;
+    Ok(count)
+}
+
+/// Goes through the rows of a filter in the order of their ids, until told to stop.
+fn each(
+    connection: &Connection,
+    tenant: &Tenant,
+    table: &str,
+    filter: &Row,
+    after: Option<&str>,
+    mut see: impl FnMut(&str, usize, Row) -> bool,
+) -> Result<(), Refused> {
+    existing(connection, tenant, table)?;
+    // A filter by id has one row, and finds it without going through the others.
+    if let Some(Value::String(id)) = filter.get("id") {
+        if after.is_none_or(|after| id.as_str() > after)
+            && let Some(document) = document(connection, tenant, table, id)?
+        {
+            let row = row_of(&document)?;
+            if matches(&row, filter) {
+                see(id, document.len(), row);
+            }
+        }
+        return Ok(());
+    }
+    let mut statement = connection.prepare_cached(
+        "SELECT id, document FROM table_rows WHERE tenant = ?1 AND name = ?2 AND id > ?3 ORDER BY id",
+    )?;
+    // No id is empty, so everything is behind the empty one.
+    let mut found = statement.query(params![tenant.as_str(), table, after.unwrap_or_default()])?;
+    while let Some(row) = found.next()? {
+        let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let document = row_of(bytes)?;
+        if matches(&document, filter)
+            && !see(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?, bytes.len(), document)
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn matches(row: &Row, filter: &Row) -> bool {
+    filter.iter().all(|(column, wanted)| same(row.get(column).unwrap_or(&Value::Null), wanted))
+}
+
+/// Writes a row over the one of so many bytes that is there.
+fn write(
+    connection: &Connection,
+    scope: &Scope,
+    limits: &Limits,
+    table: &str,
+    id: &str,
+    row: Row,
+    old: Option<usize>,
+) -> Result<(), Refused> {
+    let found = find(connection, &scope.tenant, table)?;
+    let is_new_table = found.is_none();
+    let mut known = found.unwrap_or(Table { columns: Columns::default(), rows: 0 });
+    if is_new_table {
+        admit_table(connection, scope, limits)?;
+    }
+    let grew = known.columns.admit(&row, limits.table_columns)?;
+    let document = bytes_of(&Value::Object(row));
+    if document.len() > limits.row_bytes {
+        let (size, most) = (document.len(), limits.row_bytes);
+        let message = format!("the row has {size} bytes as JSON, and at most {most} are allowed");
+        return Err(SurfaceError::new(Code::TableSchemaViolation, message).into());
+    }
+    if old.is_none() {
+        known.rows += 1;
+        if u64::try_from(known.rows).unwrap_or(u64::MAX) > limits.table_rows {
+            let message = format!("a table has at most {} rows; delete some first", limits.table_rows);
+            return Err(SurfaceError::new(Code::TableRowLimitReached, message).into());
+        }
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO table_rows (tenant, name, id, document) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (tenant, name, id) DO UPDATE SET document = excluded.document",
+        )?
+        .execute(params![scope.tenant.as_str(), table, id, document])?;
+    if grew || old.is_none() || is_new_table {
+        keep(connection, &scope.tenant, table, &known)?;
+    }
+    let before = old.map_or(0, |old| signed(old + id.len()));
+    let growth = Usage::new(0, signed(document.len() + id.len()) - before);
+    let usage = growth.add(connection, &scope.tenant, SURFACE)?;
+    if growth.bytes > 0 && !usage.within(u64::MAX, limits.table_bytes) {
+        let message =
+            format!("the rows of the tenant have at most {} bytes; delete some first", limits.table_bytes);
+        return Err(SurfaceError::new(Code::TableRowLimitReached, message).into());
+    }
+    Ok(())
+}
+
+fn admit_table(connection: &Connection, scope: &Scope, limits: &Limits) -> Result<(), Refused> {
+    let usage = Usage::new(1, 0).add(connection, &scope.tenant, SURFACE)?;
+    if usage.within(limits.tables, u64::MAX) {
+        return Ok(());
+    }
+    let message = format!("a tenant has at most {} tables", limits.tables);
+    Err(SurfaceError::new(Code::TableRowLimitReached, message).into())
+}
+
+fn id_of(row: &Row) -> Result<String, SurfaceError> {
+    let Some(Value::String(id)) = row.get("id") else {
+        return Err(SurfaceError::new(Code::TableSchemaViolation, "`row` has an `id`, a text"));
+    };
+    check_name("id", id, MAX_NAME_BYTES, Code::TableSchemaViolation)?;
+    Ok(id.clone())
+}
+
+fn find(connection: &Connection, tenant: &Tenant, table: &str) -> Result<Option<Table>, Refused> {
+    let found: Option<(Vec<u8>, i64)> = connection
+        .prepare_cached("SELECT columns, rows FROM tables WHERE tenant = ?1 AND name = ?2")?
+        .query_row(params![tenant.as_str(), table], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((columns, rows)) = found else { return Ok(None) };
+    let columns = serde_json::from_slice(&columns).map_err(|_| {
+        SurfaceError::new(Code::SurfaceUnavailable, "the columns of that table cannot be read any more")
+    })?;
+    Ok(Some(Table { columns, rows }))
+}
+
+fn existing(connection: &Connection, tenant: &Tenant, table: &str) -> Result<Table, Refused> {
+    find(connection, tenant, table)?.ok_or_else(|| {
+        let message = format!("there is no table `{}`; the first insert makes it", shown(table));
+        SurfaceError::new(Code::TableNotFound, message).into()
+    })
+}
+
+fn keep(connection: &Connection, tenant: &Tenant, table: &str, known: &Table) -> rusqlite::Result<()> {
+    let columns = serde_json::to_vec(&known.columns).expect("names and types always serialise");
+    connection
+        .prepare_cached(
+            "INSERT INTO tables (tenant, name, columns, rows) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (tenant, name) DO UPDATE SET columns = excluded.columns, rows = excluded.rows",
+        )?
+        .execute(params![tenant.as_str(), table, columns, known.rows])?;
+    Ok(())
+}
+
+fn document(
+    connection: &Connection,
+    tenant: &Tenant,
+    table: &str,
+    id: &str,
+) -> rusqlite::Result<Option<Vec<u8>>> {
+    connection
+        .prepare_cached("SELECT document FROM table_rows WHERE tenant = ?1 AND name = ?2 AND id = ?3")?
+        .query_row(params![tenant.as_str(), table, id], |row| row.get(0))
+        .optional()
+}
+
+fn row_of(bytes: &[u8]) -> Result<Row, SurfaceError> {
+    match value_of(bytes)? {
+        Value::Object(row) => Ok(row),
+        _ => Err(SurfaceError::new(Code::SurfaceUnavailable, "a row of that table cannot be read any more")),
+    }
+}

@@ -1,0 +1,81 @@
+//! JSON values, as they are stored and compared.
+
+use serde_json::{Number, Value};
+
+use crate::error::{Code, SurfaceError};
+
+/// The bytes of a value.
+pub(crate) fn bytes_of(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a `Value` has only finite numbers and text keys")
+}
+
+/// The value of bytes that were stored.
+pub(crate) fn value_of(bytes: &[u8]) -> Result<Value, SurfaceError> {
+    serde_json::from_slice(bytes).map_err(|_| {
+        SurfaceError::new(Code::SurfaceUnavailable, "what is stored under that name cannot be read any more")
+    })
+}
+
+/// Whether two values say the same: `1` and `1.0` do, and the order of members does not matter. Integers are compared exactly, whatever
+/// their size; the canonical text would round those beyond 2^53.
+pub(crate) fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => same_number(one, other),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(key, value)| other.get(key).is_some_and(|other| same(value, other)))
+        }
+        _ => one == other,
+    }
+}
+
+fn same_number(one: &Number, other: &Number) -> bool {
+    match (integer(one), integer(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => one.as_f64() == other.as_f64(),
+        _ => false,
+    }
+}
+
+/// The integer that a number is, written with a fraction of zeros or not.
+fn integer(number: &Number) -> Option<i128> {
+    if let Some(integer) = number.as_i64() {
+        return Some(integer.into());
+    }
+    if let Some(integer) = number.as_u64() {
+        return Some(integer.into());
+    }
+    let float = number.as_f64()?;
+    #[expect(clippy::cast_possible_truncation, reason = "below 2^100, where every whole double is an i128")]
+    (float.fract() == 0.0 && float.abs() < 1e30).then_some(float as i128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_that_say_the_same() {
+        let cases = [
+            (json!(1), json!(1.0), true),
+            (json!({"a": 1, "b": [2.0]}), json!({"b": [2], "a": 1.0}), true),
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64), false),
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992.0), false),
+            (json!(-0.0), json!(0), true),
+            (json!(0.1), json!(0.1), true),
+            (json!("1"), json!(1), false),
+            (json!(null), json!(false), false),
+            (json!([1, 2]), json!([1]), false),
+            (json!({"a": null}), json!({}), false),
+            (json!(1e300), json!(1e300), true),
+        ];
+        for (one, other, expected) in cases {
+            assert_eq!(same(&one, &other), expected, "{one} {other}");
+            assert_eq!(same(&other, &one), expected, "{other} {one}");
+        }
+    }
+}

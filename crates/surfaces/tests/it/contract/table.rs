@@ -1,0 +1,224 @@
+//! What tables promise.
+
+macro_rules! all {
+    ($open:expr) => {
+        crate::contract::hold!(
+            table,
+            $open,
+            [
+                rows_are_inserted_got_updated_and_deleted,
+                the_first_value_fixes_the_type_of_a_column,
+                tables_of_another_tenant_do_not_exist,
+                a_table_that_was_not_made_is_not_found,
+                pages_have_every_row_once_in_one_order,
+                pages_go_on_behind_rows_that_come_and_go,
+                a_cursor_is_good_for_its_query_alone,
+                a_filter_has_the_rows_that_say_the_same,
+                a_change_under_an_identity_happens_once,
+            ]
+        );
+    };
+}
+pub(crate) use all;
+
+pub(crate) mod laws {
+    use serde_json::{Value, json};
+    use surfaces::Code;
+    use surfaces::table::{Kind, Query, Row, Tables};
+
+    use crate::helper::scope;
+
+    fn row(value: Value) -> Row {
+        match value {
+            Value::Object(row) => row,
+            other => panic!("{other}"),
+        }
+    }
+
+    fn query(filter: Value, limit: usize, cursor: Option<String>) -> Query {
+        Query { table: "t".into(), filter: row(filter), limit, cursor }
+    }
+
+    async fn insert(port: &dyn Tables, value: Value) {
+        port.insert(&scope("acme"), "t".into(), row(value)).await.unwrap();
+    }
+
+    async fn ids(port: &dyn Tables, filter: Value) -> Vec<String> {
+        let found = port.query(&scope("acme"), query(filter, 1000, None)).await.unwrap();
+        found.rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    pub(crate) async fn rows_are_inserted_got_updated_and_deleted(port: &dyn Tables) {
+        let at = scope("acme");
+        let first = row(json!({"id": "a", "n": 1, "o": {"x": [1]}}));
+        assert_eq!(port.insert(&at, "t".into(), first.clone()).await.unwrap(), "a");
+        assert_eq!(port.get(&at, "t".into(), "a".into()).await.unwrap(), Some(first.clone()));
+        let refused = port.insert(&at, "t".into(), first).await.unwrap_err();
+        assert_eq!(refused.code, Code::InvalidArgument, "an id is there once");
+        assert!(port.update(&at, "t".into(), "a".into(), row(json!({"n": 2, "s": "x"}))).await.unwrap());
+        let changed = row(json!({"id": "a", "n": 2, "o": {"x": [1]}, "s": "x"}));
+        assert_eq!(port.get(&at, "t".into(), "a".into()).await.unwrap(), Some(changed));
+        assert!(!port.update(&at, "t".into(), "b".into(), Row::new()).await.unwrap());
+        let renamed = port.update(&at, "t".into(), "a".into(), row(json!({"id": "b"}))).await.unwrap_err();
+        assert_eq!(renamed.code, Code::InvalidArgument);
+        let told = port.upsert(&at, "t".into(), row(json!({"id": "a"}))).await.unwrap();
+        assert!(!told.created);
+        assert_eq!(port.get(&at, "t".into(), "a".into()).await.unwrap(), Some(row(json!({"id": "a"}))));
+        assert!(port.upsert(&at, "t".into(), row(json!({"id": "b"}))).await.unwrap().created);
+        assert_eq!(port.count(&at, "t".into(), Row::new()).await.unwrap(), 2);
+        assert!(port.delete(&at, "t".into(), "a".into()).await.unwrap());
+        assert!(!port.delete(&at, "t".into(), "a".into()).await.unwrap());
+        assert_eq!(port.count(&at, "t".into(), Row::new()).await.unwrap(), 1);
+    }
+
+    pub(crate) async fn the_first_value_fixes_the_type_of_a_column(port: &dyn Tables) {
+        let at = scope("acme");
+        insert(port, json!({"id": "a", "s": "x", "n": 1, "b": true, "o": {}, "later": null})).await;
+        let wrong = [
+            json!({"id": "b", "s": 1}),
+            json!({"id": "b", "n": "1"}),
+            json!({"id": "b", "b": 0}),
+            json!({"id": "b", "o": "x"}),
+            json!({"id": 1}),
+            json!({"s": "no id"}),
+            json!({"id": ""}),
+        ];
+        for wrong in wrong {
+            let refused = port.insert(&at, "t".into(), row(wrong.clone())).await.unwrap_err();
+            assert!(matches!(refused.code, Code::TableSchemaViolation | Code::InvalidArgument), "{wrong}");
+            let refused = port.upsert(&at, "t".into(), row(wrong.clone())).await.unwrap_err();
+            assert!(matches!(refused.code, Code::TableSchemaViolation | Code::InvalidArgument), "{wrong}");
+        }
+        let refused = port.update(&at, "t".into(), "a".into(), row(json!({"n": "1"}))).await.unwrap_err();
+        assert_eq!(refused.code, Code::TableSchemaViolation);
+        assert_eq!(ids(port, json!({})).await, ["a"], "nothing of them was kept");
+        insert(port, json!({"id": "b", "s": null, "o": [1], "later": 5, "new": 1.5})).await;
+        let refused = port.insert(&at, "t".into(), row(json!({"id": "c", "later": "x"}))).await.unwrap_err();
+        assert_eq!(refused.code, Code::TableSchemaViolation, "null had fixed nothing, and 5 did");
+        let columns = vec![("n".to_owned(), Kind::String)];
+        let refused = port.create(&at, "t".into(), columns).await.unwrap_err();
+        assert_eq!(refused.code, Code::TableSchemaViolation);
+        assert!(port.create(&at, "made".into(), vec![("n".to_owned(), Kind::Number)]).await.unwrap());
+        assert!(!port.create(&at, "made".into(), Vec::new()).await.unwrap());
+        let refused = port.insert(&at, "made".into(), row(json!({"id": "a", "n": "x"}))).await.unwrap_err();
+        assert_eq!(refused.code, Code::TableSchemaViolation);
+    }
+
+    pub(crate) async fn tables_of_another_tenant_do_not_exist(port: &dyn Tables) {
+        insert(port, json!({"id": "a", "n": 1})).await;
+        let other = scope("other");
+        let refused = port.query(&other, query(json!({}), 10, None)).await.unwrap_err();
+        assert_eq!(refused.code, Code::TableNotFound);
+        assert_eq!(port.get(&other, "t".into(), "a".into()).await.unwrap_err().code, Code::TableNotFound);
+        port.insert(&other, "t".into(), row(json!({"id": "a", "n": "text"}))).await.unwrap();
+        assert!(port.delete(&other, "t".into(), "a".into()).await.unwrap());
+        assert_eq!(ids(port, json!({})).await, ["a"]);
+    }
+
+    pub(crate) async fn a_table_that_was_not_made_is_not_found(port: &dyn Tables) {
+        let at = scope("acme");
+        for refused in [
+            port.update(&at, "t".into(), "a".into(), Row::new()).await.unwrap_err(),
+            port.delete(&at, "t".into(), "a".into()).await.unwrap_err(),
+            port.count(&at, "t".into(), Row::new()).await.unwrap_err(),
+            port.query(&at, query(json!({"id": "a"}), 1, None)).await.unwrap_err(),
+        ] {
+            assert_eq!(refused.code, Code::TableNotFound);
+        }
+    }
+
+    pub(crate) async fn pages_have_every_row_once_in_one_order(port: &dyn Tables) {
+        let mut expected: Vec<String> = (0..25).map(|n| format!("r{n}")).collect();
+        for id in expected.iter().rev() {
+            insert(port, json!({"id": id, "n": id.len()})).await;
+        }
+        expected.sort();
+        for limit in [1, 7, 25, 1000] {
+            let (mut seen, mut cursor) = (Vec::new(), None);
+            loop {
+                let page = port.query(&scope("acme"), query(json!({}), limit, cursor)).await.unwrap();
+                assert!(page.rows.len() <= limit);
+                seen.extend(page.rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()));
+                cursor = page.next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(seen, expected, "by {limit}");
+        }
+    }
+
+    pub(crate) async fn pages_go_on_behind_rows_that_come_and_go(port: &dyn Tables) {
+        let at = scope("acme");
+        for id in ["b", "d", "f", "h"] {
+            insert(port, json!({"id": id})).await;
+        }
+        let page = port.query(&at, query(json!({}), 2, None)).await.unwrap();
+        // The last row that was seen goes away, and one comes before it.
+        port.delete(&at, "t".into(), "d".into()).await.unwrap();
+        insert(port, json!({"id": "a"})).await;
+        insert(port, json!({"id": "e"})).await;
+        let page = port.query(&at, query(json!({}), 10, page.next)).await.unwrap();
+        let seen: Vec<&Value> = page.rows.iter().map(|row| &row["id"]).collect();
+        assert_eq!(seen, ["e", "f", "h"]);
+        assert_eq!(page.next, None);
+    }
+
+    pub(crate) async fn a_cursor_is_good_for_its_query_alone(port: &dyn Tables) {
+        let at = scope("acme");
+        for id in ["a", "b", "c"] {
+            insert(port, json!({"id": id, "n": 1})).await;
+            port.insert(&scope("other"), "t".into(), row(json!({"id": id, "n": 1}))).await.unwrap();
+        }
+        let cursor = port.query(&at, query(json!({"n": 1}), 1, None)).await.unwrap().next.unwrap();
+        let cut = cursor[..cursor.len() - 1].to_owned();
+        for (filter, wrong) in [
+            (json!({}), cursor.clone()),
+            (json!({"n": 2}), cursor.clone()),
+            (json!({"n": 1}), cut),
+            (json!({"n": 1}), String::new()),
+            (json!({"n": 1}), "YQ".into()),
+            (json!({"n": 1}), "\u{0}é".into()),
+        ] {
+            let refused = port.query(&at, query(filter, 1, Some(wrong.clone()))).await.unwrap_err();
+            assert_eq!(refused.code, Code::InvalidArgument, "{wrong:?}");
+        }
+        let foreign = port.query(&scope("other"), query(json!({"n": 1}), 1, Some(cursor.clone()))).await;
+        assert_eq!(foreign.unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(port.query(&at, query(json!({"n": 1}), 9, Some(cursor))).await.unwrap().rows.len(), 2);
+    }
+
+    pub(crate) async fn a_filter_has_the_rows_that_say_the_same(port: &dyn Tables) {
+        insert(port, json!({"id": "a", "n": 1, "s": "x"})).await;
+        insert(port, json!({"id": "b", "n": 2, "s": "x"})).await;
+        insert(port, json!({"id": "c", "n": 1.0, "s": null, "o": {"k": [1]}})).await;
+        let cases = [
+            (json!({"n": 1}), vec!["a", "c"]),
+            (json!({"s": "x", "n": 2}), vec!["b"]),
+            (json!({"s": null}), vec!["c"]),
+            (json!({"o": {"k": [1.0]}}), vec!["c"]),
+            (json!({"id": "b"}), vec!["b"]),
+            (json!({"id": "b", "n": 1}), vec![]),
+            (json!({"id": "nobody"}), vec![]),
+            (json!({"n": "1"}), vec![]),
+            (json!({"' OR 1=1 --": null}), vec!["a", "b", "c"]),
+            (json!({"' OR 1=1 --": 1}), vec![]),
+        ];
+        for (filter, expected) in cases {
+            assert_eq!(ids(port, filter.clone()).await, expected, "{filter}");
+            let count = port.count(&scope("acme"), "t".into(), row(filter)).await.unwrap();
+            assert_eq!(count, expected.len() as u64);
+        }
+    }
+
+    pub(crate) async fn a_change_under_an_identity_happens_once(port: &dyn Tables) {
+        let at = |effect: &str| scope("acme").with_effect(effect);
+        for _ in 0..2 {
+            let told = port.insert(&at("i"), "t".into(), row(json!({"id": "a"}))).await.unwrap();
+            assert_eq!(told, "a", "the second is no row that is there already");
+        }
+        for _ in 0..2 {
+            assert!(port.delete(&at("d"), "t".into(), "a".into()).await.unwrap());
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! What databases promise. Statements are written so that every driver understands them.
+
+macro_rules! all {
+    ($open:expr) => {
+        crate::data::hold!(
+            crate::data::sql::laws,
+            $open,
+            [
+                what_was_inserted_is_queried,
+                a_failing_statement_takes_the_whole_transaction_back,
+                a_transaction_tells_what_each_statement_brought,
+                values_of_every_kind_come_back,
+                values_are_never_read_as_sql,
+                a_statement_that_holds_values_is_refused_and_nothing_runs,
+                a_query_cannot_change_anything,
+                what_belongs_to_the_host_is_denied,
+                a_fault_in_the_statement_is_told,
+                the_count_of_values_has_to_fit,
+                an_answer_is_bounded_in_rows_and_bytes,
+                a_statement_that_takes_too_long_is_ended,
+                an_unknown_datasource_is_not_found_and_a_foreign_one_denied,
+                a_change_under_an_identity_happens_once,
+                a_refused_change_may_be_made_again_under_its_identity,
+                an_identity_is_good_for_one_operation,
+                concurrent_changes_all_happen,
+                both_spellings_of_arguments_are_understood,
+                two_columns_of_one_name_are_refused,
+                unknown_operations_and_arguments_are_refused,
+            ]
+        );
+    };
+}
+pub(crate) use all;
+
+/// The bounds under which the laws are held.
+pub(crate) fn limits() -> surfaces::sql::SqlLimits {
+    let mut limits = surfaces::sql::SqlLimits::default();
+    limits.rows = 500;
+    limits.bytes = 100_000;
+    limits.steps = 20_000_000;
+    limits.statement_ms = 3_000;
+    limits
+}
+
+pub(crate) mod laws {
+    use futures_util::future::join_all;
+    use serde_json::{Value, json};
+    use surfaces::sql::ServedSql;
+    use surfaces::{Code, Served};
+
+    use crate::data::{call, code, refused, try_call};
+    use crate::helper::scope;
+
+    async fn table(port: &ServedSql) {
+        let sql = "CREATE TABLE things (id INTEGER PRIMARY KEY, val TEXT)";
+        call(port, "acme", "execute", json!({ "sql": sql, "params": [] })).await;
+    }
+
+    async fn insert(port: &ServedSql, id: i64, val: &str) -> Value {
+        let sql = "INSERT INTO things (id, val) VALUES ($1, $2)";
+        call(port, "acme", "execute", json!({ "sql": sql, "params": [id, val] })).await
+    }
+
+    async fn count(port: &ServedSql) -> i64 {
+        let told =
+            call(port, "acme", "query", json!({ "sql": "SELECT count(*) AS n FROM things", "params": [] }))
+                .await;
+        told["rows"][0]["n"].as_i64().unwrap()
+    }
+
+    pub(crate) async fn what_was_inserted_is_queried(port: &ServedSql) {
+        table(port).await;
+        for (id, val) in [(1, "one"), (2, "two"), (3, "three")] {
+            assert_eq!(insert(port, id, val).await["changes"], 1);
+        }
+        let sql = "SELECT id, val FROM things WHERE id >= $1 ORDER BY 1 LIMIT 5";
+        let told = call(port, "acme", "query", json!({ "sql": sql, "params": [2] })).await;
+        assert_eq!(told["rows"], json!([{ "id": 2, "val": "two" }, { "id": 3, "val": "three" }]));
+        assert_eq!(told["count"], 2);
+        let sql = "UPDATE things SET val = $1 WHERE id < $2";
+        assert_eq!(
+            call(port, "acme", "execute", json!({ "sql": sql, "params": ["less", 3] })).await["changes"],
+            2
+        );
+        let sql = "DELETE FROM things WHERE val = $1";
+        assert_eq!(
+            call(port, "acme", "execute", json!({ "sql": sql, "params": ["less"] })).await["changes"],
+            2
+        );
+        assert_eq!(count(port).await, 1);
+    }
+
+    pub(crate) async fn a_failing_statement_takes_the_whole_transaction_back(port: &ServedSql) {
+        table(port).await;
+        let sql = "INSERT INTO things (id, val) VALUES ($1, $2)";
+        let statements = json!([
+            { "sql": sql, "params": [1, "one"] },
+            { "sql": sql, "params": [2, "two"] },
+            { "sql": sql, "params": [1, "again"] },
+        ]);
+        let refusal = refused(port, "acme", "transaction", json!({ "statements": statements })).await;
+        assert_eq!(refusal.code, Code::SqlTransactionAborted);
+        assert!(refusal.message.contains("statement 2"), "{}", refusal.message);
+        assert_eq!(count(port).await, 0);
+        // And what follows is not in the way of anything.
+        insert(port, 1, "one").await;
+        assert_eq!(count(port).await, 1);
+    }
+
+    pub(crate) async fn a_transaction_tells_what_each_statement_brought(port: &ServedSql) {
+        table(port).await;
+        let statements = json!([
+            { "sql": "INSERT INTO things (id, val) VALUES ($1, $2), ($3, $2)", "params": [1, "x", 2] },
+            { "sql": "SELECT id FROM things ORDER BY id", "params": [] },
+        ]);
+        let told = call(port, "acme", "transaction", json!({ "statements": statements })).await;
+        assert_eq!((&told["ok"], &told["committed"]), (&json!(true), &json!(true)));
+        assert_eq!(told["results"][0]["changes"], 2);
+        assert_eq!(told["results"][1]["rows"], json!([{ "id": 1 }, { "id": 2 }]));
+        for wrong in
+            [json!([]), json!({}), json!([1]), json!([{ "sql": "SELECT id FROM things", "parameters": [] }])]
+        {
+            assert_eq!(
+                code(port, "acme", "transaction", json!({ "statements": wrong })).await,
+                Code::InvalidArgument
+            );
+        }
+    }
+
+    pub(crate) async fn values_of_every_kind_come_back(port: &ServedSql) {
+        let sql = "CREATE TABLE kinds (i BIGINT, f DOUBLE PRECISION, t TEXT, n TEXT)";
+        call(port, "acme", "execute", json!({ "sql": sql, "params": [] })).await;
+        let rows = [
+            json!([1, 1.5, "text", null]),
+            json!([-9_223_372_036_854_775_808_i64, -0.25, "", null]),
+            json!([9_223_372_036_854_775_807_i64, 1e300, "ünï\ncode '\"\\ ${x}", null]),
+            json!([null, null, null, null]),
+        ];
+        for row in &rows {
+            let sql = "INSERT INTO kinds (i, f, t, n) VALUES ($1, $2, $3, $4)";
+            call(port, "acme", "execute", json!({ "sql": sql, "params": row })).await;
+            let sql = "SELECT i, f, t, n FROM kinds";
+            let told = call(port, "acme", "query", json!({ "sql": sql, "params": [] })).await;
+            let got = &told["rows"][0];
+            assert_eq!(json!([got["i"], got["f"], got["t"], got["n"]]), *row);
+            call(port, "acme", "execute", json!({ "sql": "DELETE FROM kinds", "params": [] })).await;
+        }
+    }
+
+    pub(crate) async fn values_are_never_read_as_sql(port: &ServedSql) {
+        table(port).await;
+        insert(port, 1, "one").await;
+        for attack in ["' OR '1'='1", "x'; DROP TABLE things; --", "\\", "one\u{0}".trim_end_matches('\0')] {
+            let sql = "SELECT id FROM things WHERE val = $1";
+            let told = call(port, "acme", "query", json!({ "sql": sql, "params": [attack] })).await;
+            assert_eq!(told["count"], i64::from(attack == "one"), "{attack}");
+        }
+        assert_eq!(count(port).await, 1);
+    }
+
+    pub(crate) async fn a_statement_that_holds_values_is_refused_and_nothing_runs(port: &ServedSql) {
+        table(port).await;
+        insert(port, 1, "one").await;
+        for sql in [
+            "DELETE FROM things WHERE val = 'one'",
+            "DELETE FROM things WHERE id = 1 OR 1=1",
+            "DELETE FROM things WHERE val = $1 OR '1'='1'",
+            "DELETE FROM things WHERE val = ${val}",
+            "DELETE FROM things; DELETE FROM things",
+            "DELETE FROM things -- WHERE val = $1",
+        ] {
+            assert_eq!(
+                code(port, "acme", "execute", json!({ "sql": sql, "params": [] })).await,
+                Code::SqlNonParametric,
+                "{sql}"
+            );
+            let statements =
+                json!([{ "sql": "DELETE FROM things", "params": [] }, { "sql": sql, "params": [] }]);
+            let refusal = refused(port, "acme", "transaction", json!({ "statements": statements })).await;
+            assert_eq!(refusal.code, Code::SqlNonParametric, "{sql}");
+            assert!(refusal.message.contains("statement 1"), "{}", refusal.message);
+        }
+        assert_eq!(count(port).await, 1);
+    }
+
+    pub(crate) async fn a_query_cannot_change_anything(port: &ServedSql) {
+        table(port).await;
+        for sql in [
+            "INSERT INTO things (id) VALUES ($1)",
+            "INSERT INTO things (id) VALUES ($1) RETURNING id",
+            "DELETE FROM things",
+            "CREATE TABLE more (id INTEGER)",
+            "DROP TABLE things",
+        ] {
+            assert_eq!(
+                code(port, "acme", "query", json!({ "sql": sql, "params": [7] })).await,
+                Code::DatasourceAccessDenied,
+                "{sql}"
+            );
+        }
+        assert_eq!(count(port).await, 0);
+    }
+
+    pub(crate) async fn what_belongs_to_the_host_is_denied(port: &ServedSql) {
+        table(port).await;
+        let once = scope("acme").with_effect("e");
+        let args = json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [1] });
+        try_call(port, &once, "execute", args).await.unwrap();
+        for sql in [
+            "SELECT id FROM interlock_effects",
+            "SELECT id FROM \"INTERLOCK_effects\"",
+            "DELETE FROM interlock_effects",
+            "DROP TABLE interlock_effects",
+            "CREATE VIEW v AS SELECT id FROM interlock_effects",
+            "ALTER TABLE interlock_effects RENAME TO mine",
+        ] {
+            for op in ["query", "execute"] {
+                assert_eq!(
+                    code(port, "acme", op, json!({ "sql": sql, "params": [] })).await,
+                    Code::DatasourceAccessDenied,
+                    "{op} {sql}"
+                );
+            }
+        }
+    }
+
+    pub(crate) async fn a_fault_in_the_statement_is_told(port: &ServedSql) {
+        table(port).await;
+        for sql in [
+            "SELEKT id",
+            "SELECT id FROM nothing",
+            "SELECT nothing FROM things",
+            "SELECT id FROM things WHERE nothing($1)",
+        ] {
+            assert_eq!(
+                code(port, "acme", "query", json!({ "sql": sql, "params": [] })).await,
+                Code::SqlSyntaxError,
+                "{sql}"
+            );
+        }
+        insert(port, 1, "one").await;
+        let again = json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [1] });
+        assert_eq!(code(port, "acme", "execute", again).await, Code::SqlTransactionAborted);
+    }
+
+    pub(crate) async fn the_count_of_values_has_to_fit(port: &ServedSql) {
+        table(port).await;
+        let sql = "SELECT id FROM things WHERE id = $1 AND val = $2";
+        for params in [json!([]), json!([1]), json!([1, "a", 2]), json!({}), json!("1")] {
+            assert_eq!(
+                code(port, "acme", "query", json!({ "sql": sql, "params": params })).await,
+                Code::InvalidArgument,
+                "{params}"
+            );
+        }
+        // The number of a placeholder counts, and not where it stands.
+        insert(port, 1, "one").await;
+        let sql = "SELECT id FROM things WHERE val = $2 AND id = $1 AND val = $2";
+        assert_eq!(
+            call(port, "acme", "query", json!({ "sql": sql, "params": [1, "one"] })).await["count"],
+            1
+        );
+        let many = vec![json!(1); 1_001];
+        let told =
+            refused(port, "acme", "query", json!({ "sql": "SELECT id FROM things", "params": many })).await;
+        assert!(told.code == Code::InvalidArgument && told.message.contains("1000"), "{told:?}");
+    }
+
+    pub(crate) async fn an_answer_is_bounded_in_rows_and_bytes(port: &ServedSql) {
+        table(port).await;
+        let rows: Vec<String> = (0..200).map(|n| format!("(${}, $201)", n + 1)).collect();
+        for batch in 0..3 {
+            let mut params: Vec<Value> = (0..200).map(|n| json!(batch * 200 + n)).collect();
+            params.push("x".into());
+            let sql = format!("INSERT INTO things (id, val) VALUES {}", rows.join(", "));
+            call(port, "acme", "execute", json!({ "sql": sql, "params": params })).await;
+        }
+        let sql = "SELECT id FROM things";
+        let refusal = refused(port, "acme", "query", json!({ "sql": sql, "params": [] })).await;
+        assert!(refusal.code == Code::InvalidArgument && refusal.message.contains("500 rows"), "{refusal:?}");
+        let told =
+            call(port, "acme", "query", json!({ "sql": "SELECT id FROM things LIMIT 500", "params": [] }))
+                .await;
+        assert_eq!(told["count"], 500);
+        let sql = "UPDATE things SET val = $1 WHERE id < $2";
+        call(port, "acme", "execute", json!({ "sql": sql, "params": ["y".repeat(1000), 200] })).await;
+        let sql = "SELECT val FROM things WHERE id < $1";
+        let refusal = refused(port, "acme", "query", json!({ "sql": sql, "params": [150] })).await;
+        assert!(
+            refusal.code == Code::InvalidArgument && refusal.message.contains("100000 bytes"),
+            "{refusal:?}"
+        );
+    }
+
+    pub(crate) async fn a_statement_that_takes_too_long_is_ended(port: &ServedSql) {
+        let endless = "WITH RECURSIVE n(i) AS (SELECT $1 + $2 UNION ALL SELECT i + $2 FROM n) SELECT count(*) AS n FROM n";
+        let endless = endless.replace("$1", "CAST($1 AS BIGINT)").replace("$2", "CAST($2 AS BIGINT)");
+        let refusal = refused(port, "acme", "query", json!({ "sql": endless, "params": [0, 1] })).await;
+        assert_eq!(refusal.code, Code::InvalidArgument, "{refusal:?}");
+        table(port).await;
+        let args = json!({ "sql": format!("INSERT INTO things (id) {endless}"), "params": [0, 1] });
+        assert_eq!(code(port, "acme", "execute", args).await, Code::InvalidArgument);
+        assert_eq!(count(port).await, 0);
+    }
+
+    pub(crate) async fn an_unknown_datasource_is_not_found_and_a_foreign_one_denied(port: &ServedSql) {
+        let ask = |name: &str| json!({ "sql": "SELECT id FROM things", "params": [], "datasource": name });
+        assert_eq!(code(port, "acme", "query", ask("nowhere")).await, Code::DatasourceNotFound);
+        assert_eq!(code(port, "acme", "query", ask("theirs")).await, Code::DatasourceAccessDenied);
+        assert_eq!(
+            code(port, "other", "execute", ask("theirs")).await,
+            Code::SqlSyntaxError,
+            "it is theirs, and empty"
+        );
+        let (key, block) = port.advertise();
+        assert_eq!(key, "sql");
+        let names: Vec<&str> =
+            block["datasources"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
+        assert_eq!(names, ["default"], "what is for some is not shown to all");
+        assert_eq!((&block["supported"], &block["transactions"]), (&json!(true), &json!(true)));
+    }
+
+    pub(crate) async fn a_change_under_an_identity_happens_once(port: &ServedSql) {
+        table(port).await;
+        let once = scope("acme").with_effect("run-1/node-2");
+        // Each time under an id of its own, so that nothing but the identity keeps the second from happening.
+        let args =
+            json!({ "sql": "INSERT INTO things (id, val) SELECT count(*), $1 FROM things", "params": ["x"] });
+        let first = try_call(port, &once, "execute", args.clone()).await.unwrap();
+        let second = try_call(port, &once, "execute", args.clone()).await.unwrap();
+        assert_eq!(first, second);
+        assert_eq!(count(port).await, 1);
+        let together =
+            join_all((0..8).map(|_| {
+                let args = args.clone();
+                async move {
+                    try_call(port, &scope("acme").with_effect("together"), "execute", args).await.unwrap()
+                }
+            }));
+        let told = together.await;
+        assert!(told.iter().all(|one| one["changes"] == 1), "{told:?}");
+        assert_eq!(count(port).await, 2);
+        let statements = json!({ "statements": [args] });
+        let twice = scope("acme").with_effect("batch");
+        for _ in 0..2 {
+            assert_eq!(try_call(port, &twice, "transaction", statements.clone()).await.unwrap()["ok"], true);
+        }
+        assert_eq!(count(port).await, 3);
+    }
+
+    pub(crate) async fn a_refused_change_may_be_made_again_under_its_identity(port: &ServedSql) {
+        table(port).await;
+        insert(port, 1, "one").await;
+        let once = scope("acme").with_effect("e");
+        let args = json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [1] });
+        assert_eq!(
+            try_call(port, &once, "execute", args.clone()).await.unwrap_err().code,
+            Code::SqlTransactionAborted
+        );
+        call(port, "acme", "execute", json!({ "sql": "DELETE FROM things", "params": [] })).await;
+        assert_eq!(try_call(port, &once, "execute", args).await.unwrap()["changes"], 1);
+        assert_eq!(count(port).await, 1);
+    }
+
+    pub(crate) async fn an_identity_is_good_for_one_operation(port: &ServedSql) {
+        table(port).await;
+        let once = scope("acme").with_effect("e");
+        let args = json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [1] });
+        try_call(port, &once, "execute", args.clone()).await.unwrap();
+        let other = try_call(port, &once, "transaction", json!({ "statements": [args] })).await.unwrap_err();
+        assert_eq!(other.code, Code::InvalidArgument);
+        for wrong in ["", "a\0b", &"x".repeat(513)] {
+            let wrong = scope("acme").with_effect(wrong);
+            let args = json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [2] });
+            assert_eq!(
+                try_call(port, &wrong, "execute", args).await.unwrap_err().code,
+                Code::InvalidArgument
+            );
+        }
+        assert_eq!(count(port).await, 1);
+    }
+
+    pub(crate) async fn concurrent_changes_all_happen(port: &ServedSql) {
+        table(port).await;
+        insert(port, 0, "counter").await;
+        join_all((1..=20).map(|id| insert(port, id, "x"))).await;
+        assert_eq!(count(port).await, 21);
+    }
+
+    pub(crate) async fn both_spellings_of_arguments_are_understood(port: &ServedSql) {
+        table(port).await;
+        let args =
+            json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [1], "datasourceId": "default" });
+        assert_eq!(call(port, "acme", "execute", args).await["rowsAffected"], 1);
+        let operations = json!([{ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [2] }]);
+        let told =
+            call(port, "acme", "transaction", json!({ "datasourceId": "default", "operations": operations }))
+                .await;
+        assert_eq!(told["committed"], true);
+        assert_eq!(
+            call(port, "acme", "query", json!({ "sql": "SELECT id FROM things" })).await["rowCount"],
+            2
+        );
+    }
+
+    pub(crate) async fn two_columns_of_one_name_are_refused(port: &ServedSql) {
+        table(port).await;
+        let args = json!({ "sql": "SELECT id, val AS id FROM things", "params": [] });
+        assert_eq!(code(port, "acme", "query", args).await, Code::InvalidArgument);
+    }
+
+    pub(crate) async fn unknown_operations_and_arguments_are_refused(port: &ServedSql) {
+        for (op, args) in [
+            ("select", json!({})),
+            ("query", json!({ "sql": "SELECT id FROM things", "param": [] })),
+            ("query", json!({ "params": [] })),
+            ("query", json!({ "sql": 7 })),
+            (
+                "query",
+                json!({ "sql": "SELECT id FROM things", "datasource": "default", "datasourceId": "default" }),
+            ),
+        ] {
+            assert_eq!(code(port, "acme", op, args.clone()).await, Code::InvalidArgument, "{op} {args}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! SQLite, a file per tenant and datasource.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+
+use serde_json::json;
+use surfaces::sql::sqlite::SqliteFiles;
+use surfaces::sql::{Datasource, ServedSql, Sql, SqlLimits, Tenants};
+use surfaces::{Code, Tenant};
+use tempfile::TempDir;
+
+use super::{call, code, refused, sql};
+
+pub(crate) fn serve(database: Arc<dyn Sql>) -> ServedSql {
+    let theirs = Tenants::Only(BTreeSet::from([Tenant::new("other").unwrap()]));
+    ServedSql::new([
+        Datasource { name: "default".into(), tenants: Tenants::All, database: Arc::clone(&database) },
+        Datasource { name: "theirs".into(), tenants: theirs, database },
+    ])
+}
+
+fn open(limits: SqlLimits) -> (ServedSql, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (serve(Arc::new(SqliteFiles::new(folder.path().join("sql"), limits))), folder)
+}
+
+mod contract {
+    async fn open() -> Option<(surfaces::sql::ServedSql, tempfile::TempDir)> {
+        Some(super::open(crate::data::sql::limits()))
+    }
+
+    crate::data::sql::all!(open());
+}
+
+#[tokio::test]
+async fn a_tenant_and_a_datasource_have_a_file_of_their_own() {
+    let (port, folder) = open(sql::limits());
+    let make = json!({ "sql": "CREATE TABLE mine (id INTEGER PRIMARY KEY)", "params": [] });
+    call(&port, "acme", "execute", make).await;
+    let look = json!({ "sql": "SELECT id FROM mine", "params": [] });
+    assert_eq!(call(&port, "acme", "query", look.clone()).await["count"], 0);
+    assert_eq!(code(&port, "other", "query", look.clone()).await, Code::SqlSyntaxError);
+    let theirs = json!({ "sql": "SELECT id FROM mine", "params": [], "datasource": "theirs" });
+    assert_eq!(code(&port, "other", "query", theirs).await, Code::SqlSyntaxError);
+    let mut count = 0;
+    let mut folders = vec![folder.path().join("sql")];
+    while let Some(folder) = folders.pop() {
+        assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o77, 0, "{}", folder.display());
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            assert_eq!(
+                entry.metadata().unwrap().permissions().mode() & 0o77,
+                0,
+                "{}",
+                entry.path().display()
+            );
+            count += usize::from(entry.path().extension().is_some_and(|extension| extension == "sqlite3"));
+            if entry.metadata().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    assert_eq!(count, 3);
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_restart_and_so_are_identities() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || serve(Arc::new(SqliteFiles::new(folder.path(), SqlLimits::default())));
+    let insert = json!({ "sql": "INSERT INTO t (n) VALUES (?)", "params": [5] });
+    let once = crate::helper::scope("acme").with_effect("e");
+    let port = open();
+    call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (n INTEGER)", "params": [] })).await;
+    let first = super::try_call(&port, &once, "execute", insert.clone()).await.unwrap();
+    assert_eq!(first["lastInsertRowid"], 1);
+    drop(port);
+    let port = open();
+    assert_eq!(super::try_call(&port, &once, "execute", insert).await.unwrap(), first);
+    let told = call(&port, "acme", "query", json!({ "sql": "SELECT n FROM t", "params": [] })).await;
+    assert_eq!(told["rows"], json!([{ "n": 5 }]));
+}
+
+#[tokio::test]
+async fn placeholders_are_counted_as_sqlite_counts_them() {
+    let (port, _folder) = open(sql::limits());
+    call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a, b)", "params": [] })).await;
+    for sql in [
+        "INSERT INTO t (a, b) VALUES (?, ?)",
+        "INSERT INTO t (b, a) VALUES (?2, ?1)",
+        "INSERT INTO t (b, a) VALUES ($2, $1)",
+    ] {
+        call(&port, "acme", "execute", json!({ "sql": sql, "params": ["a", true] })).await;
+    }
+    let told = call(&port, "acme", "query", json!({ "sql": "SELECT a, b FROM t", "params": [] })).await;
+    assert_eq!(told["rows"], json!([{ "a": "a", "b": 1 }, { "a": "a", "b": 1 }, { "a": "a", "b": 1 }]));
+    for sql in
+        ["SELECT a FROM t WHERE a = :a", "SELECT a FROM t WHERE a = @a", "SELECT a FROM t WHERE a = $a"]
+    {
+        assert_eq!(
+            code(&port, "acme", "query", json!({ "sql": sql, "params": ["a"] })).await,
+            Code::InvalidArgument,
+            "{sql}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn bytes_and_json_have_their_forms() {
+    let (port, _folder) = open(sql::limits());
+    let sql = "SELECT unhex(?) AS bytes, json_extract(?, ?) AS inner, CAST(? AS REAL) AS endless";
+    let told = call(
+        &port,
+        "acme",
+        "query",
+        json!({ "sql": sql, "params": ["00ff", { "a": [1, { "b": 2 }] }, "$.a[1].b", "1e999"] }),
+    )
+    .await;
+    assert_eq!(told["rows"], json!([{ "bytes": "AP8=", "inner": 2, "endless": "Infinity" }]));
+}
+
+#[tokio::test]
+async fn a_file_does_not_outgrow_its_bound() {
+    let mut limits = sql::limits();
+    limits.file_bytes = 256 << 10;
+    let (port, _folder) = open(limits);
+    call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
+    let insert = json!({ "sql": "INSERT INTO t (a) VALUES (?)", "params": ["x".repeat(50_000)] });
+    let mut refusal = None;
+    for _ in 0..10 {
+        match super::try_call(&port, &crate::helper::scope("acme"), "execute", insert.clone()).await {
+            Ok(_) => {}
+            Err(error) => {
+                refusal = Some(error);
+                break;
+            }
+        }
+    }
+    let refusal = refusal.expect("it is full");
+    assert!(refusal.code == Code::SqlTransactionAborted && refusal.message.contains("262144"), "{refusal:?}");
+    assert!(
+        call(&port, "acme", "query", json!({ "sql": "SELECT a FROM t LIMIT 1", "params": [] })).await["count"]
+            == 1
+    );
+}
+
+#[tokio::test]
+async fn more_tenants_than_open_files_are_served() {
+    let mut limits = sql::limits();
+    limits.open_files = 2;
+    let (port, _folder) = open(limits);
+    for round in 0..3 {
+        for tenant in ["a", "b", "c", "d"] {
+            if round == 0 {
+                call(&port, tenant, "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
+            }
+            call(
+                &port,
+                tenant,
+                "execute",
+                json!({ "sql": "INSERT INTO t (a) VALUES (?)", "params": [round] }),
+            )
+            .await;
+            let told = call(&port, tenant, "query", json!({ "sql": "SELECT a FROM t", "params": [] })).await;
+            assert_eq!(told["count"], round + 1, "{tenant}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_text_in_double_quotes_is_a_name_and_no_value() {
+    let (port, _folder) = open(sql::limits());
+    call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
+    let refusal = refused(
+        &port,
+        "acme",
+        "query",
+        json!({ "sql": "SELECT a FROM t WHERE a = \"value\"", "params": [] }),
+    )
+    .await;
+    assert_eq!(refusal.code, Code::SqlSyntaxError);
+}
