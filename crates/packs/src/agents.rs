@@ -1,0 +1,215 @@
+//! Agents of installed packs: the catalogue, references to them, and what they are handed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::archive::Archive;
+use crate::error::{PackError, PackErrorCode};
+use crate::manifest::{AgentManifest, Manifest, MemoryShape, ToolRef};
+
+/// What anybody may know of an agent. Its prompt is not part of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogueEntry {
+    /// The id of the agent.
+    pub agent_id: String,
+    /// Who it is.
+    pub persona: String,
+    /// What people see.
+    pub label: String,
+    /// What it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The kind of model that it wants.
+    pub model_class: String,
+    /// The pack that brought it.
+    pub pack_name: String,
+    /// The version of that pack.
+    pub pack_version: String,
+    /// The tools that it may use.
+    pub tool_allowlist: Vec<String>,
+    /// Whether what it is handed and returns is checked.
+    pub has_handoff_schemas: bool,
+    /// What it remembers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_shape: Option<MemoryShape>,
+    /// Below this it asks a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence_threshold: Option<f64>,
+    /// The capabilities that it wants and this host lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<String>,
+}
+
+/// The agents of a pack as a catalogue shows them. `lacks` says which capabilities this host does not have.
+pub fn catalogue(manifest: &Manifest, lacks: impl Fn(&str) -> bool) -> Vec<CatalogueEntry> {
+    let entry = |agent: &AgentManifest| CatalogueEntry {
+        agent_id: agent.agent_id.clone(),
+        persona: agent.persona.clone(),
+        label: agent.label.clone().unwrap_or_else(|| agent.persona.clone()),
+        description: agent.description.clone(),
+        model_class: agent.model_class.clone(),
+        pack_name: manifest.common.name.to_string(),
+        pack_version: manifest.common.version.to_string(),
+        tool_allowlist: agent.tool_allowlist.clone(),
+        has_handoff_schemas: agent.handoff.task_schema_ref.is_some()
+            || agent.handoff.return_schema_ref.is_some(),
+        memory_shape: agent.memory_shape,
+        confidence_threshold: agent.confidence.default_threshold,
+        degraded: agent
+            .requires_capabilities
+            .iter()
+            .filter(|capability| lacks(capability))
+            .cloned()
+            .collect(),
+    };
+    manifest.agents().iter().map(entry).collect()
+}
+
+/// Whether an agent may use a tool: it is on the list, as it is written there. An agent without a list uses none.
+pub fn may_use(agent: &AgentManifest, tool: &str) -> bool {
+    ToolRef::parse(tool).is_some() && agent.tool_allowlist.iter().any(|allowed| allowed == tool)
+}
+
+/// A reference to an agent, as workflows write it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentRef {
+    /// The agent.
+    pub agent_id: String,
+    /// What it is called here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The kind of model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_class: Option<String>,
+    /// What it remembers with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_ref: Option<String>,
+    /// Which version. Never beside `channel`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Which channel. Never beside `version`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// The manifest that it was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_manifest_id: Option<String>,
+}
+
+impl AgentRef {
+    /// Reads a reference.
+    ///
+    /// # Errors
+    /// What is wrong with it, with JSON pointers.
+    pub fn read(value: &Value) -> Result<Self, crate::manifest::Problems> {
+        use crate::manifest::problem::{Pointer, Problems};
+        use crate::manifest::shape::{Rule, Shape, check_object, closed, optional, required, text};
+
+        const CLASSES: [&str; 9] = [
+            "reasoning",
+            "tool-using",
+            "chat",
+            "code",
+            "vision",
+            "multimodal",
+            "embedding",
+            "classification",
+            "retrieval",
+        ];
+        const REFERENCE: Shape = closed(&[
+            required("agentId", text(3, 256)),
+            optional("name", text(0, 256)),
+            optional("modelClass", Rule::OneOf(&CLASSES)),
+            optional("memoryRef", text(1, 256)),
+            optional("version", text(0, 64)),
+            optional("channel", text(1, 64)),
+            optional("sourceManifestId", text(0, 256)),
+        ]);
+        let mut problems = Problems::default();
+        check_object(value, &REFERENCE, &Pointer::Root, &mut problems);
+        if value.get("version").is_some() && value.get("channel").is_some() {
+            problems
+                .invalid(&Pointer::Root.member("channel"), "stands beside `version`; only one of them may");
+        }
+        if problems.is_empty() {
+            match Self::deserialize(value) {
+                Ok(reference) => return Ok(reference),
+                Err(error) => problems.invalid(&Pointer::Root, error.to_string()),
+            }
+        }
+        Err(problems)
+    }
+}
+
+/// The compiled schemas of what an agent is handed and returns.
+#[derive(Debug, Default)]
+pub struct HandoffSchemas {
+    task: Option<jsonschema::Validator>,
+    returned: Option<jsonschema::Validator>,
+}
+
+impl HandoffSchemas {
+    /// Compiles the schemas that an agent refers to.
+    ///
+    /// # Errors
+    /// `pack_load_failure` when a file is missing or is no schema.
+    pub fn load(agent: &AgentManifest, archive: &Archive) -> Result<Self, PackError> {
+        Self::compile(agent, |path| archive.file(path).map(<[u8]>::to_vec))
+    }
+
+    /// As [`HandoffSchemas::load`], with the files from anywhere.
+    ///
+    /// # Errors
+    /// As [`HandoffSchemas::load`].
+    pub fn compile(agent: &AgentManifest, file: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Self, PackError> {
+        let compiled = |path: &Option<String>| -> Result<Option<jsonschema::Validator>, PackError> {
+            let Some(path) = path else { return Ok(None) };
+            let failure = |message: String| {
+                PackError::new(
+                    PackErrorCode::LoadFailure,
+                    format!("the schema `{path}` of {}: {message}", agent.agent_id),
+                )
+                .detail("path", path.as_str())
+            };
+            let bytes = file(path).ok_or_else(|| failure("is not in the pack".to_owned()))?;
+            let limits = canon::json::Limits::DEFAULT.max_bytes(crate::schema::MAX_SCHEMA_BYTES);
+            let schema = canon::json::read(&bytes, &limits).map_err(|error| failure(error.to_string()))?;
+            crate::schema::compile(&schema).map(Some).map_err(failure)
+        };
+        Ok(Self {
+            task: compiled(&agent.handoff.task_schema_ref)?,
+            returned: compiled(&agent.handoff.return_schema_ref)?,
+        })
+    }
+
+    /// Holds what the agent is handed to its schema.
+    ///
+    /// # Errors
+    /// `handoff_task_schema_violation`. The value is not part of the error.
+    pub fn check_task(&self, value: &Value) -> Result<(), PackError> {
+        check(self.task.as_ref(), value, PackErrorCode::HandoffTaskSchemaViolation, "the task")
+    }
+
+    /// Holds what the agent returns to its schema.
+    ///
+    /// # Errors
+    /// `handoff_return_schema_violation`. The value is not part of the error.
+    pub fn check_return(&self, value: &Value) -> Result<(), PackError> {
+        check(self.returned.as_ref(), value, PackErrorCode::HandoffReturnSchemaViolation, "the result")
+    }
+}
+
+fn check(
+    validator: Option<&jsonschema::Validator>,
+    value: &Value,
+    code: PackErrorCode,
+    what: &str,
+) -> Result<(), PackError> {
+    let Some((path, message)) =
+        validator.and_then(|validator| crate::schema::first_violation(validator, value))
+    else {
+        return Ok(());
+    };
+    Err(PackError::new(code, format!("{what} {message}, at `{path}`")).detail("path", path))
+}

@@ -1,0 +1,214 @@
+//! Chains: pieces of workflows, put in while a workflow is written.
+//!
+//! [`expand`] turns a chain into nodes and edges: every type is looked up before anything is made, the parameters are held to the
+//! chain's schema, `{{params.x}}` is replaced, and every id gets a prefix of its own. [`Expansion::splice`] puts the result into a
+//! workflow document, in the words of workflow documents. Nothing of the chain is left then: a run of the workflow cannot be told
+//! from a run of one that was written by hand.
+//!
+//! ```
+//! use packs::chain::{ExpansionId, expand};
+//! use packs::manifest::Manifest;
+//! use serde_json::json;
+//!
+//! let manifest = Manifest::from_value(&json!({
+//!     "name": "vendor.acme.chains", "version": "1.0.0", "kind": "workflow-chain", "engines": {"openwop": "^1.0.0"},
+//!     "chains": [{
+//!         "chainId": "acme.wait", "version": "1.0.0", "label": "Wait", "description": "Waits.",
+//!         "parameters": {"type": "object", "properties": {"ms": {"type": "integer"}}, "required": ["ms"]},
+//!         "dag": {"nodes": [{"id": "wait", "typeId": "core.delay", "config": {"ms": "{{params.ms}}"}}]}
+//!     }]
+//! })).unwrap();
+//! let id = ExpansionId::parse("a1b2").unwrap();
+//! let expansion = expand(&manifest.chains()[0], &json!({"ms": 250}), &id, |type_id| type_id == "core.delay")?;
+//! assert_eq!(expansion.nodes[0].id, "acme_wait_a1b2_wait");
+//! // A text that is nothing but one parameter becomes the value itself.
+//! assert_eq!(expansion.nodes[0].config.as_ref().unwrap()["ms"], 250);
+//! # Ok::<(), packs::PackError>(())
+//! ```
+
+mod parameters;
+mod splice;
+mod substitute;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+pub use self::splice::{SpliceError, Spliced};
+use self::substitute::Substitution;
+use crate::error::{PackError, PackErrorCode};
+use crate::manifest::{Capability, Chain, FragmentEdge, Manifest, Position};
+
+/// The most bytes that the parameters put into an expansion.
+pub const MAX_SUBSTITUTED_BYTES: usize = 4 << 20;
+/// The deepest nesting of an expanded node.
+pub const MAX_EXPANDED_DEPTH: usize = 100;
+
+/// What tells one expansion from another in the same workflow: 1 to 32 lower-case letters and digits. Four are enough.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct ExpansionId(String);
+
+impl ExpansionId {
+    /// Reads an id.
+    pub fn parse(text: &str) -> Option<Self> {
+        let plain = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        (plain && (1..=32).contains(&text.len())).then(|| Self(text.to_owned()))
+    }
+
+    /// Four hexadecimal digits from entropy.
+    pub fn from_entropy(entropy: [u8; 2]) -> Self {
+        Self(format!("{:02x}{:02x}", entropy[0], entropy[1]))
+    }
+
+    /// The id as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ExpansionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.0)
+    }
+}
+
+/// What a chain became.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Expansion {
+    /// The chain.
+    pub chain_id: String,
+    /// Its version.
+    pub chain_version: String,
+    /// What tells this expansion from others.
+    pub expansion_id: ExpansionId,
+    /// The nodes.
+    pub nodes: Vec<ExpandedNode>,
+    /// The edges.
+    pub edges: Vec<FragmentEdge>,
+    /// From each id of the chain to the id that it became, for whoever wires the chain into a workflow.
+    pub id_map: BTreeMap<String, String>,
+}
+
+/// A node that came from a chain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExpandedNode {
+    /// Its id in the workflow.
+    pub id: String,
+    /// Its type.
+    pub type_id: String,
+    /// What people see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it is drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
+    /// Its configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+    /// Its inputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Map<String, Value>>,
+    /// What it is like, from the chain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<Capability>,
+}
+
+/// The chain of a pack with this id.
+///
+/// # Errors
+/// `pack_kind_invalid` when the pack holds no chains, `chain_not_found` when it does not hold this one.
+pub fn find<'m>(manifest: &'m Manifest, chain_id: &str) -> Result<&'m Chain, PackError> {
+    if manifest.kind() != crate::kind::PackKind::WorkflowChain {
+        let message = format!("{} is of kind {}, and holds no chains", manifest.id(), manifest.kind());
+        return Err(PackError::new(PackErrorCode::KindInvalid, message));
+    }
+    manifest.chains().iter().find(|chain| chain.chain_id == chain_id).ok_or_else(|| {
+        let message = format!("{} has no chain `{}`", manifest.id(), crate::name::shown(chain_id));
+        PackError::new(PackErrorCode::ChainNotFound, message).detail("chainId", crate::name::shown(chain_id))
+    })
+}
+
+/// Turns a chain into nodes and edges.
+///
+/// # Errors
+/// `chain_unresolvable_typeid` for the first type that `is_known` does not know, before anything else is looked at;
+/// `chain_parameter_invalid` when a parameter is not what the schema says, or becomes too large where it is put in.
+pub fn expand(
+    chain: &Chain,
+    parameters: &Value,
+    expansion_id: &ExpansionId,
+    is_known: impl Fn(&str) -> bool,
+) -> Result<Expansion, PackError> {
+    if let Some(node) = chain.dag.nodes.iter().find(|node| !is_known(&node.type_id)) {
+        let message =
+            format!("`{}` of chain `{}` is no type of node that is known here", node.type_id, chain.chain_id);
+        return Err(PackError::new(PackErrorCode::ChainUnresolvableTypeId, message)
+            .detail("typeId", node.type_id.as_str())
+            .detail("chainId", chain.chain_id.as_str()));
+    }
+    let values = parameters::checked(chain, parameters)?;
+    let mut substitution = Substitution::new(&values);
+    let prefix = format!("{}_{expansion_id}_", chain.chain_id.replace('.', "_"));
+    let rewritten = |id: &str| format!("{prefix}{id}");
+    let id_map: BTreeMap<String, String> =
+        chain.dag.nodes.iter().map(|node| (node.id.clone(), rewritten(&node.id))).collect();
+    let mut nodes = Vec::with_capacity(chain.dag.nodes.len());
+    for node in &chain.dag.nodes {
+        let mut put_in = |members: &Option<Map<String, Value>>| {
+            members.as_ref().map(|members| substitution.apply(members)).transpose()
+        };
+        nodes.push(ExpandedNode {
+            id: rewritten(&node.id),
+            type_id: node.type_id.clone(),
+            name: node.name.clone(),
+            position: node.position,
+            config: put_in(&node.config)?,
+            inputs: put_in(&node.inputs)?.map(|inputs| connected(inputs, &id_map)),
+            capabilities: chain.capabilities.clone(),
+        });
+    }
+    let edges = chain.dag.edges.iter().map(|edge| FragmentEdge {
+        from: endpoint(&edge.from, &id_map),
+        to: endpoint(&edge.to, &id_map),
+        condition: edge.condition.clone(),
+        trigger_rule: edge.trigger_rule.clone(),
+    });
+    Ok(Expansion {
+        chain_id: chain.chain_id.clone(),
+        chain_version: chain.version.to_string(),
+        expansion_id: expansion_id.clone(),
+        edges: edges.collect(),
+        nodes,
+        id_map,
+    })
+}
+
+/// Inputs whose connections lead to the renamed nodes of the chain.
+fn connected(mut inputs: Map<String, Value>, id_map: &BTreeMap<String, String>) -> Map<String, Value> {
+    for input in
+        inputs.values_mut().filter(|input| input.get("type").and_then(Value::as_str) == Some("connection"))
+    {
+        let renamed = input.get("nodeId").and_then(Value::as_str).and_then(|id| id_map.get(id)).cloned();
+        if let (Some(renamed), Some(id)) = (renamed, input.get_mut("nodeId")) {
+            *id = Value::String(renamed);
+        }
+    }
+    inputs
+}
+
+/// An end of an edge with its node renamed. The port behind the dot stays, and so does a node that is not of the chain.
+fn endpoint(text: &str, id_map: &BTreeMap<String, String>) -> String {
+    let (node, port) = match text.find('.') {
+        Some(dot) => text.split_at(dot),
+        None => (text, ""),
+    };
+    match id_map.get(node) {
+        Some(renamed) => format!("{renamed}{port}"),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,121 @@
+//! An expansion, put into a workflow document.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::Expansion;
+use crate::manifest::FragmentEdge;
+
+/// Nodes and edges in the words of workflow documents, ready to be appended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spliced {
+    /// For `nodes[]`.
+    pub nodes: Vec<Value>,
+    /// For `edges[]`.
+    pub edges: Vec<Value>,
+}
+
+/// Why an expansion cannot be put into a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpliceError {
+    /// The document has no list of nodes or of edges.
+    #[error("the workflow document has no list `{0}`")]
+    NoList(&'static str),
+    /// The workflow has that id already: another expansion has the same id.
+    #[error("the workflow has `{0}` already; expand with another expansion id")]
+    Taken(String),
+}
+
+impl Expansion {
+    /// The nodes and edges as workflow documents write them: every member that a document has to have is there, an end of an edge
+    /// is a node and a port, and a condition in words is an expression.
+    ///
+    /// Workflow documents have no place for capabilities; a host has them from the node's type, and
+    /// [`Expansion::nodes`] keeps them.
+    pub fn to_workflow_parts(&self) -> Spliced {
+        let nodes = self.nodes.iter().map(|node| {
+            let (x, y) = node.position.map_or((0.0, 0.0), |at| (at.x.unwrap_or(0.0), at.y.unwrap_or(0.0)));
+            let inputs: Map<String, Value> =
+                node.inputs.iter().flatten().map(|(name, value)| (name.clone(), port(value))).collect();
+            json!({
+                "id": node.id,
+                "typeId": node.type_id,
+                "name": node.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&node.id),
+                "position": {"x": x, "y": y},
+                "config": node.config.clone().unwrap_or_default(),
+                "inputs": inputs,
+            })
+        });
+        let prefix = format!("{}_{}_edge", self.chain_id.replace('.', "_"), self.expansion_id);
+        let edges =
+            self.edges.iter().enumerate().map(|(place, found)| edge(found, format!("{prefix}_{place}")));
+        Spliced { nodes: nodes.collect(), edges: edges.collect() }
+    }
+
+    /// Puts the expansion into a workflow document. Where it fails, the document is as it was.
+    ///
+    /// # Errors
+    /// The document is none, or has one of the ids.
+    pub fn splice(&self, workflow: &mut Value) -> Result<(), SpliceError> {
+        let parts = self.to_workflow_parts();
+        for (name, parts) in [("nodes", &parts.nodes), ("edges", &parts.edges)] {
+            let there = workflow.get(name).and_then(Value::as_array).ok_or(SpliceError::NoList(name))?;
+            let taken: HashSet<&str> = there.iter().filter_map(|part| part.get("id")?.as_str()).collect();
+            let clash = parts.iter().filter_map(|part| part["id"].as_str()).find(|id| taken.contains(id));
+            if let Some(id) = clash {
+                return Err(SpliceError::Taken(id.to_owned()));
+            }
+        }
+        for (name, parts) in [("nodes", parts.nodes), ("edges", parts.edges)] {
+            if let Some(there) = workflow.get_mut(name).and_then(Value::as_array_mut) {
+                there.extend(parts);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An input as it is, when it says where its value comes from; any other value is that value.
+fn port(value: &Value) -> Value {
+    let members = |kind: &str| match kind {
+        "static" => Some(["type", "value"].as_slice()),
+        "expression" => Some(["type", "expression"].as_slice()),
+        "connection" => Some(["type", "nodeId", "outputKey", "optional"].as_slice()),
+        "variable" => Some(["type", "variableName", "optional"].as_slice()),
+        _ => None,
+    };
+    let known = value.get("type").and_then(Value::as_str).and_then(members);
+    let says_where = known.zip(value.as_object()).is_some_and(|(known, found)| {
+        found.len() >= 2 && found.keys().all(|name| known.contains(&name.as_str()))
+    });
+    if says_where { value.clone() } else { json!({"type": "static", "value": value}) }
+}
+
+fn edge(found: &FragmentEdge, id: String) -> Value {
+    let mut edge = Map::new();
+    edge.insert("id".to_owned(), id.into());
+    for (end, node_member, port_member) in
+        [(&found.from, "sourceNodeId", "sourceOutput"), (&found.to, "targetNodeId", "targetInput")]
+    {
+        let (node, port) =
+            end.split_once('.').map_or((end.as_str(), None), |(node, port)| (node, Some(port)));
+        edge.insert(node_member.to_owned(), node.into());
+        if let Some(port) = port.filter(|port| !port.is_empty()) {
+            edge.insert(port_member.to_owned(), port.into());
+        }
+    }
+    match &found.condition {
+        Some(Value::String(expression)) => {
+            edge.insert("condition".to_owned(), json!({"type": "expression", "expression": expression}));
+        }
+        Some(condition) => {
+            edge.insert("condition".to_owned(), condition.clone());
+        }
+        None => {}
+    }
+    if let Some(rule) = &found.trigger_rule {
+        edge.insert("triggerRule".to_owned(), rule.as_str().into());
+    }
+    Value::Object(edge)
+}

@@ -1,0 +1,413 @@
+//! Installed packs: `<root>/<name>/<version>/`, each whole or absent.
+//!
+//! ```text
+//! read the archive  ->  manifest  ->  integrity  ->  trust  ->  what the host gives  ->  write to .staging  ->  syncfs  ->  rename  ->  sync
+//! ```
+//!
+//! Everything left of the first write is decided in memory, so a pack that is refused leaves nothing behind. A crash before the rename
+//! leaves a folder in `.staging`, which the next installer removes. `.interlock/installed.json` in the folder of a
+//! version says what was installed, with the digest of every file; it becomes visible together with the files.
+
+mod host;
+mod record;
+
+use std::fs::File;
+use std::path::Path;
+
+use serde_json::json;
+
+pub use self::host::HostFacts;
+pub use self::record::{InstalledFile, InstalledRecord};
+use self::record::{RECORD_FOLDER, RECORD_NAME};
+use crate::agents::CatalogueEntry;
+use crate::archive::{Archive, Limits};
+use crate::disk::Folder;
+use crate::error::{PackError, PackErrorCode};
+use crate::integrity::Integrity;
+use crate::manifest::{Content, MANIFEST_PATH, MAX_MANIFEST_BYTES, Manifest};
+use crate::name::PackName;
+use crate::path::EntryPath;
+use crate::time::Millis;
+use crate::trust::{self, TrustPolicy};
+use crate::version::{self, Version};
+
+const STAGING: &str = ".staging";
+const LOCK: &str = ".lock";
+
+/// The folder of installed packs.
+#[derive(Debug)]
+pub struct InstalledPacks {
+    root: Folder,
+}
+
+/// What an install is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Install<'a> {
+    /// The archive.
+    pub archive: &'a [u8],
+    /// The bytes that were announced, where somebody did.
+    pub expected: Option<Integrity>,
+    /// Whom to trust.
+    pub policy: &'a TrustPolicy,
+    /// What this host gives.
+    pub host: &'a HostFacts,
+    /// The bounds of the archive.
+    pub limits: Limits,
+    /// Now.
+    pub now: Millis,
+}
+
+/// A pack that is installed.
+#[derive(Clone, Debug)]
+pub struct InstalledPack {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// What was recorded when it was installed.
+    pub record: InstalledRecord,
+}
+
+/// A pack that was judged, and is not written yet.
+#[derive(Debug)]
+pub struct Judged {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// What will be recorded.
+    pub record: InstalledRecord,
+    archive: Archive,
+}
+
+/// Judges an archive without writing anything.
+///
+/// # Errors
+/// Everything that an install would be refused for.
+pub fn judge(install: &Install<'_>) -> Result<Judged, PackError> {
+    let integrity = Integrity::of(install.archive);
+    if let Some(expected) = install.expected
+        && !expected.is(integrity)
+    {
+        let message = format!("the archive is {integrity}, and {expected} was expected");
+        return Err(PackError::new(PackErrorCode::IntegrityFailure, message));
+    }
+    let archive = Archive::read(install.archive, &install.limits)
+        .map_err(|error| PackError::new(PackErrorCode::ArchiveInvalid, error.to_string()))?;
+    let Some(bytes) = archive.file(MANIFEST_PATH) else {
+        return Err(PackError::new(
+            PackErrorCode::ManifestInvalid,
+            "there is no pack.json at the root of the archive",
+        ));
+    };
+    let manifest = Manifest::read(bytes).map_err(crate::manifest::ManifestError::into_pack_error)?;
+    let proof = trust::judge(install.policy, &manifest, bytes, integrity, &archive)?;
+    let degraded = install.host.judge(&manifest)?;
+    check_files(&manifest, &archive)?;
+    let files = archive.entries().iter().map(|entry| InstalledFile {
+        path: entry.path.to_string(),
+        size: entry.size() as u64,
+        sha256: Integrity::of(archive.content(entry)),
+    });
+    let record = InstalledRecord {
+        format: record::FORMAT,
+        name: manifest.common.name.clone(),
+        version: manifest.common.version.clone(),
+        kind: manifest.kind(),
+        integrity,
+        proof,
+        installed_at: install.now.to_rfc3339(),
+        degraded,
+        files: files.collect(),
+    };
+    Ok(Judged { manifest, record, archive })
+}
+
+/// What the manifest refers to is there, and schemas are schemas.
+fn check_files(manifest: &Manifest, archive: &Archive) -> Result<(), PackError> {
+    let mut needed: Vec<(String, &str)> = manifest.file_refs();
+    if let Some(runtime) = manifest.runtime()
+        && runtime.language != crate::manifest::Language::Remote
+    {
+        needed.push(("/runtime/entry".to_owned(), &runtime.entry));
+    }
+    if let Content::FrontendPlugin(plugins) = &manifest.content {
+        needed.extend(
+            plugins
+                .iter()
+                .enumerate()
+                .map(|(n, plugin)| (format!("/uiPlugins/{n}/entry"), plugin.entry.as_str())),
+        );
+    }
+    for (pointer, path) in needed {
+        if archive.file(path).is_none() {
+            let message =
+                format!("`{}` of {} is not in the archive", crate::name::shown(path), manifest.id());
+            return Err(PackError::new(PackErrorCode::ManifestInvalid, message).detail("pointer", pointer));
+        }
+    }
+    for agent in manifest.agents() {
+        crate::agents::HandoffSchemas::load(agent, archive)?;
+    }
+    Ok(())
+}
+
+impl InstalledPacks {
+    /// Opens the folder, and makes it where it is not there.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`.
+    pub fn open(root: &Path) -> Result<Self, PackError> {
+        let root = Folder::open_root(root)
+            .map_err(|cause| PackError::storage("the folder of packs cannot be opened", &cause))?;
+        Ok(Self { root })
+    }
+
+    /// Installs a pack. Installing the same bytes again changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`judge`]; `pack_integrity_mismatch` when the version is installed with other bytes; `pack_storage_failure`.
+    pub fn install(&self, install: &Install<'_>) -> Result<InstalledPack, PackError> {
+        let judged = judge(install)?;
+        let _lock = self.lock()?;
+        let (name, version) = (&judged.record.name, &judged.record.version);
+        match self.record(name, version) {
+            Ok(there) if there.integrity.is(judged.record.integrity) => {
+                return Ok(InstalledPack { manifest: judged.manifest, record: there });
+            }
+            Ok(there) => {
+                let message = format!(
+                    "{name}@{version} is installed with other bytes, {}; remove it first",
+                    there.integrity
+                );
+                return Err(PackError::new(PackErrorCode::IntegrityMismatch, message));
+            }
+            Err(error) if error.code() == PackErrorCode::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        self.check_prompt_dependencies(&judged.manifest)?;
+        self.write(&judged)
+            .map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be written"), &cause))?;
+        Ok(InstalledPack { manifest: judged.manifest, record: judged.record })
+    }
+
+    /// Prompts are put together when they are used, so what a pack of them builds upon has to be there before it is.
+    fn check_prompt_dependencies(&self, manifest: &Manifest) -> Result<(), PackError> {
+        if manifest.kind() != crate::kind::PackKind::Prompt || manifest.common.dependencies.is_empty() {
+            return Ok(());
+        }
+        let installed = self.list()?;
+        for (name, range) in &manifest.common.dependencies {
+            if !installed.iter().any(|record| record.name == *name && range.matches(&record.version)) {
+                let message = format!("{} needs {name} in {range}, which is not installed", manifest.id());
+                return Err(PackError::new(PackErrorCode::PromptPackDependencyUnresolvable, message)
+                    .detail("packName", name.as_str()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a judged pack beside the others, then lets it appear.
+    fn write(&self, judged: &Judged) -> std::io::Result<()> {
+        // Whatever is there is of somebody who did not finish.
+        self.root.remove_tree(STAGING)?;
+        let (staging, _) = self.root.open_or_make(STAGING)?;
+        let (folder, _) = staging.open_or_make("pack")?;
+        write_tree(&folder, &judged.archive)?;
+        let (records, _) = folder.open_or_make(RECORD_FOLDER)?;
+        records.create(RECORD_NAME, &judged.record.to_bytes(), false)?;
+        let (versions, made) = self.root.open_or_make(judged.record.name.as_str())?;
+        staging.sync_file_system()?;
+        staging.rename("pack", &versions, &judged.record.version.to_string())?;
+        versions.sync()?;
+        if made {
+            self.root.sync()?;
+        }
+        self.root.remove_tree(STAGING)
+    }
+
+    /// All installed packs, by name and version. A folder that holds no record is none.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`, or `pack_load_failure` for a record that cannot be read.
+    pub fn list(&self) -> Result<Vec<InstalledRecord>, PackError> {
+        let storage =
+            |cause: std::io::Error| PackError::storage("the folder of packs cannot be listed", &cause);
+        let mut records = Vec::new();
+        for text in self.root.names().map_err(storage)? {
+            let Ok(name) = PackName::parse(&text) else { continue };
+            let versions = self.root.open(&text).map_err(storage)?.names().map_err(storage)?;
+            let mut versions: Vec<Version> =
+                versions.iter().filter_map(|text| version::parse(text)).collect();
+            versions.sort();
+            for version in versions {
+                match self.record(&name, &version) {
+                    Ok(record) => records.push(record),
+                    Err(error) if error.code() == PackErrorCode::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// What was recorded of a version.
+    ///
+    /// # Errors
+    /// `pack_not_found`, `pack_load_failure` or `pack_storage_failure`.
+    pub fn record(&self, name: &PackName, version: &Version) -> Result<InstalledRecord, PackError> {
+        let not_found =
+            || PackError::new(PackErrorCode::NotFound, format!("{name}@{version} is not installed"));
+        let bytes = self
+            .folder(name, version)
+            .and_then(|folder| folder.open(RECORD_FOLDER))
+            .and_then(|folder| folder.read(RECORD_NAME, record::MAX_RECORD_BYTES));
+        let bytes = match bytes {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Err(not_found()),
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Err(not_found()),
+            Err(cause) => {
+                return Err(PackError::storage(&format!("{name}@{version} cannot be read"), &cause));
+            }
+        };
+        InstalledRecord::read(&bytes, name, version)
+    }
+
+    /// Loads an installed pack: its manifest is the one that was installed and, when `all` is set, so is every file.
+    ///
+    /// # Errors
+    /// `pack_not_found`, `pack_load_failure` when something was changed, `pack_storage_failure`.
+    pub fn load(&self, name: &PackName, version: &Version, all: bool) -> Result<InstalledPack, PackError> {
+        let record = self.record(name, version)?;
+        let folder = self
+            .folder(name, version)
+            .map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be read"), &cause))?;
+        let mut manifest = None;
+        for file in record.files.iter().filter(|file| all || file.path == MANIFEST_PATH) {
+            let bytes = verified(&folder, file, &record)?;
+            if file.path == MANIFEST_PATH {
+                manifest =
+                    Some(Manifest::read(&bytes).map_err(crate::manifest::ManifestError::into_pack_error)?);
+            }
+        }
+        let manifest = manifest.ok_or_else(|| failure(&record, "it has no pack.json"))?;
+        Ok(InstalledPack { manifest, record })
+    }
+
+    /// A file of an installed pack, as it was installed.
+    ///
+    /// # Errors
+    /// `pack_not_found` when the pack does not have it, `pack_load_failure` when it was changed, `pack_storage_failure`.
+    pub fn read_file(&self, record: &InstalledRecord, path: &EntryPath) -> Result<Vec<u8>, PackError> {
+        let Some(file) = record.files.iter().find(|file| file.path == path.as_str()) else {
+            let message = format!("{}@{} has no file `{path}`", record.name, record.version);
+            return Err(PackError::new(PackErrorCode::NotFound, message));
+        };
+        let folder = self
+            .folder(&record.name, &record.version)
+            .map_err(|cause| PackError::storage(&format!("{} cannot be read", record.name), &cause))?;
+        verified(&folder, file, record)
+    }
+
+    /// Removes a version. What uses it is the caller's to know.
+    ///
+    /// # Errors
+    /// `pack_not_found` or `pack_storage_failure`.
+    pub fn remove(&self, name: &PackName, version: &Version) -> Result<(), PackError> {
+        let _lock = self.lock()?;
+        let there = self.root.open(name.as_str()).and_then(|versions| versions.has(&version.to_string()));
+        if !there.unwrap_or(false) {
+            return Err(PackError::new(
+                PackErrorCode::NotFound,
+                format!("{name}@{version} is not installed"),
+            ));
+        }
+        let removed = || -> std::io::Result<()> {
+            self.root.remove_tree(STAGING)?;
+            let (staging, _) = self.root.open_or_make(STAGING)?;
+            let versions = self.root.open(name.as_str())?;
+            // First it is no longer visible, then it is taken apart.
+            versions.rename(&version.to_string(), &staging, "removed")?;
+            versions.sync()?;
+            self.root.remove_tree(STAGING)?;
+            if versions.names()?.is_empty() {
+                self.root.remove_folder(name.as_str())?;
+            }
+            self.root.sync()
+        };
+        removed().map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be removed"), &cause))
+    }
+
+    /// The agents of the installed packs. Of several versions of a pack the highest counts.
+    ///
+    /// # Errors
+    /// Those of [`InstalledPacks::load`].
+    pub fn agents(&self, host: &HostFacts) -> Result<Vec<CatalogueEntry>, PackError> {
+        let mut entries = Vec::new();
+        for record in highest(self.list()?) {
+            if record.kind != crate::kind::PackKind::Node {
+                continue;
+            }
+            let pack = self.load(&record.name, &record.version, false)?;
+            entries.extend(crate::agents::catalogue(&pack.manifest, |capability| !host.gives(capability)));
+        }
+        entries.sort_by(|left, right| left.agent_id.cmp(&right.agent_id));
+        Ok(entries)
+    }
+
+    /// The manifests of the installed packs, by name and version.
+    ///
+    /// # Errors
+    /// Those of [`InstalledPacks::load`].
+    pub fn manifests(&self) -> Result<Vec<Manifest>, PackError> {
+        let records = self.list()?;
+        records.iter().map(|record| Ok(self.load(&record.name, &record.version, false)?.manifest)).collect()
+    }
+
+    fn folder(&self, name: &PackName, version: &Version) -> std::io::Result<Folder> {
+        self.root.open(name.as_str())?.open(&version.to_string())
+    }
+
+    fn lock(&self) -> Result<File, PackError> {
+        self.root
+            .lock(LOCK)
+            .map_err(|cause| PackError::storage("the folder of packs cannot be written to", &cause))
+    }
+}
+
+/// The highest version of every pack.
+fn highest(records: Vec<InstalledRecord>) -> impl Iterator<Item = InstalledRecord> {
+    let mut by_name = std::collections::BTreeMap::new();
+    for record in records {
+        // They come in the order of their versions.
+        by_name.insert(record.name.clone(), record);
+    }
+    by_name.into_values()
+}
+
+fn write_tree(root: &Folder, archive: &Archive) -> std::io::Result<()> {
+    // Files come in the order of their paths, so the folders of one are mostly those of the next.
+    let mut way: Vec<(&str, Folder)> = Vec::new();
+    for entry in archive.entries() {
+        let mut segments: Vec<&str> = entry.path.segments().collect();
+        let Some(name) = segments.pop() else { continue };
+        let shared = way.iter().zip(&segments).take_while(|((open, _), segment)| open == *segment).count();
+        way.truncate(shared);
+        for segment in &segments[shared..] {
+            let (folder, _) = way.last().map_or(root, |(_, folder)| folder).open_or_make(segment)?;
+            way.push((segment, folder));
+        }
+        let folder = way.last().map_or(root, |(_, folder)| folder);
+        folder.create(name, archive.content(entry), entry.executable)?;
+    }
+    Ok(())
+}
+
+fn verified(folder: &Folder, file: &InstalledFile, record: &InstalledRecord) -> Result<Vec<u8>, PackError> {
+    let changed = || failure(record, &format!("`{}` is not what was installed", file.path));
+    let path = EntryPath::parse(&file.path).map_err(|_| changed())?;
+    let most = usize::try_from(file.size).unwrap_or(MAX_MANIFEST_BYTES);
+    let bytes = folder.read_path(&path, most).map_err(|_| changed())?.ok_or_else(changed)?;
+    if Integrity::of(&bytes).is(file.sha256) { Ok(bytes) } else { Err(changed()) }
+}
+
+fn failure(record: &InstalledRecord, message: &str) -> PackError {
+    PackError::new(PackErrorCode::LoadFailure, format!("{}@{}: {message}", record.name, record.version))
+        .detail("manifest", json!(format!("{}@{}", record.name, record.version)))
+}

@@ -1,0 +1,130 @@
+//! The digest of an archive, in the spellings that are in use.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// The SHA-256 of an archive. Written `sha256-` and 44 characters of base64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Integrity([u8; 32]);
+
+/// The text is no integrity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no integrity: `sha256-` and 44 characters of base64")]
+pub struct IntegrityError(String);
+
+impl Integrity {
+    /// The integrity of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Reads the one spelling of lockfiles: `sha256-` and base64.
+    ///
+    /// # Errors
+    /// The text is none.
+    pub fn parse(text: &str) -> Result<Self, IntegrityError> {
+        let digest = text.strip_prefix("sha256-").and_then(base64);
+        digest.map(Self).ok_or_else(|| IntegrityError(crate::name::shown(text)))
+    }
+
+    /// Reads what the header `X-Pack-Sha256` may hold: `sha256-` and base64, `sha256-` and 64 digits, or the digits alone.
+    ///
+    /// # Errors
+    /// The text is none of them.
+    pub fn parse_header(text: &str) -> Result<Self, IntegrityError> {
+        let text = text.trim();
+        let bare = text.strip_prefix("sha256-").unwrap_or(text);
+        let digest = hex(bare).or_else(|| if bare.len() == text.len() { None } else { base64(bare) });
+        digest.map(Self).ok_or_else(|| IntegrityError(crate::name::shown(text)))
+    }
+
+    /// 64 hexadecimal digits. Content is stored under them.
+    pub fn to_hex(self) -> String {
+        use fmt::Write as _;
+        self.0.iter().fold(String::with_capacity(64), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    /// Whether both are the same, in a time that does not tell where they differ.
+    pub fn is(self, other: Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+fn base64(text: &str) -> Option<[u8; 32]> {
+    STANDARD.decode(text).ok()?.try_into().ok()
+}
+
+fn hex(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        *byte = value(pair[0])? * 16 + value(pair[1])?;
+    }
+    Some(bytes)
+}
+
+impl fmt::Display for Integrity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "sha256-{}", STANDARD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for Integrity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl TryFrom<String> for Integrity {
+    type Error = IntegrityError;
+
+    fn try_from(text: String) -> Result<Self, IntegrityError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Integrity> for String {
+    fn from(integrity: Integrity) -> Self {
+        integrity.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_has_three_spellings_and_lockfiles_one() {
+        let integrity = Integrity::of(b"abc");
+        let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(integrity.to_hex(), hex);
+        let written = integrity.to_string();
+        assert_eq!(written, "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
+        for text in
+            [written.clone(), hex.to_owned(), format!("sha256-{hex}"), hex.to_uppercase(), format!(" {hex} ")]
+        {
+            assert_eq!(Integrity::parse_header(&text), Ok(integrity), "{text}");
+        }
+        assert_eq!(Integrity::parse(&written), Ok(integrity));
+        let bare = written.trim_start_matches("sha256-");
+        for text in [hex, bare, "sha256-", "sha512-abc", ""] {
+            assert!(Integrity::parse(text).is_err(), "{text}");
+        }
+        for text in [bare, "sha256-", "xyz", "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa"] {
+            assert!(Integrity::parse_header(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! A registry of packs.
+//!
+//! [`Registry`] holds what was published in memory and in a [store](RegistryStore): archives under their digest, and one document for every
+//! pack. A change is durable before it is visible. Who asks and what they may do in general is the caller's to know; that a name belongs to
+//! whoever published it first is known here. A second registry on a store of its own is the catalogue for tests:
+//! nothing of one is ever seen in the other.
+
+mod change;
+mod document;
+mod folder;
+mod keychain;
+mod memory;
+mod record;
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub use self::document::{MAX_FOUND, well_known};
+pub use self::folder::FolderStore;
+pub use self::keychain::{ChainKey, MAX_KEYS, RotateRequest};
+pub use self::memory::MemoryStore;
+pub use self::record::{Deprecation, PackRecord, VersionRecord, Yank};
+use crate::error::{PackError, PackErrorCode};
+use crate::integrity::Integrity;
+use crate::name::PackName;
+use crate::publish::PublishError;
+use crate::resolve::{Candidate, Source, SourceError};
+use crate::time::Millis;
+use crate::version::Version;
+
+/// How long a version can be taken back after it was published.
+pub const UNPUBLISH_WINDOW_MS: u64 = 72 * 60 * 60 * 1000;
+
+canon::error_codes! {
+    /// Why a registry refuses something other than publishing.
+    pub enum RegistryErrorCode {
+        /// There is no such pack.
+        NotFound => "pack_not_found",
+        /// The pack has no such version.
+        VersionNotFound => "pack_version_not_found",
+        /// The caller does not own the pack.
+        Forbidden => "forbidden",
+        /// The version is too old to be taken back.
+        UnpublishWindowExpired => "unpublish_window_expired",
+        /// There is no signature that could be had.
+        SignatureNotAvailable => "signature_not_available",
+        /// The old key did not sign for the new one.
+        RotationInvalid => "pack_signature_invalid",
+        /// The disk refused.
+        StorageFailure => "pack_storage_failure",
+    }
+}
+
+impl RegistryErrorCode {
+    /// The status of HTTP that goes with it.
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::NotFound | Self::VersionNotFound | Self::SignatureNotAvailable => 404,
+            Self::Forbidden => 403,
+            Self::UnpublishWindowExpired | Self::RotationInvalid => 400,
+            Self::StorageFailure => 500,
+        }
+    }
+}
+
+/// A registry refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RegistryError {
+    /// The code.
+    pub code: RegistryErrorCode,
+    /// What happened.
+    pub message: String,
+}
+
+impl RegistryError {
+    pub(crate) fn new(code: RegistryErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// Why something was not published.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PublishRefusal {
+    /// Something is wrong with it.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// The registry could not keep it.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+}
+
+/// Where a registry keeps what was published.
+///
+/// # Contract
+/// * Whatever was written is durable when the call returns, and whole or absent after a crash.
+/// * One process writes at a time.
+pub trait RegistryStore: Send + Sync {
+    /// Every document.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`, also for a document that cannot be read.
+    fn load(&self) -> Result<Vec<PackRecord>, RegistryError>;
+    /// Writes the document of a pack, in place of the one before.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`.
+    fn save(&self, record: &PackRecord) -> Result<(), RegistryError>;
+    /// Keeps an archive under its digest.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`.
+    fn put(&self, integrity: Integrity, archive: &[u8]) -> Result<(), RegistryError>;
+    /// The archive with that digest.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`, also when its bytes have another digest by now.
+    fn get(&self, integrity: Integrity) -> Result<Option<Vec<u8>>, RegistryError>;
+    /// Forgets an archive. It is fine if it is not there.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`.
+    fn forget(&self, integrity: Integrity) -> Result<(), RegistryError>;
+    /// Forgets everything. Only catalogues for tests are asked to.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`.
+    fn clear(&self) -> Result<(), RegistryError>;
+}
+
+impl<S: RegistryStore + ?Sized> RegistryStore for Box<S> {
+    fn load(&self) -> Result<Vec<PackRecord>, RegistryError> {
+        (**self).load()
+    }
+
+    fn save(&self, record: &PackRecord) -> Result<(), RegistryError> {
+        (**self).save(record)
+    }
+
+    fn put(&self, integrity: Integrity, archive: &[u8]) -> Result<(), RegistryError> {
+        (**self).put(integrity, archive)
+    }
+
+    fn get(&self, integrity: Integrity) -> Result<Option<Vec<u8>>, RegistryError> {
+        (**self).get(integrity)
+    }
+
+    fn forget(&self, integrity: Integrity) -> Result<(), RegistryError> {
+        (**self).forget(integrity)
+    }
+
+    fn clear(&self) -> Result<(), RegistryError> {
+        (**self).clear()
+    }
+}
+
+/// Who publishes.
+#[derive(Clone, Copy, Debug)]
+pub struct Publisher<'a> {
+    /// The caller.
+    pub id: &'a str,
+    /// Whether the caller may publish in `core`.
+    pub may_publish_core: bool,
+}
+
+/// What publishing did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// The version is new. 201.
+    New,
+    /// The version was there with the same bytes. 200.
+    Identical,
+}
+
+/// A registry of packs.
+pub struct Registry<S> {
+    store: S,
+    packs: RwLock<BTreeMap<PackName, PackRecord>>,
+}
+
+impl<S: RegistryStore> Registry<S> {
+    /// Opens a registry on its store.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`.
+    pub fn open(store: S) -> Result<Self, RegistryError> {
+        let packs = store.load()?.into_iter().map(|record| (record.name.clone(), record)).collect();
+        Ok(Self { store, packs: RwLock::new(packs) })
+    }
+
+    /// The archive of a version. Yanked versions can still be had.
+    ///
+    /// # Errors
+    /// `pack_not_found`, `pack_version_not_found` or `pack_storage_failure`.
+    pub fn archive(&self, name: &PackName, version: &Version) -> Result<(Integrity, Vec<u8>), RegistryError> {
+        let integrity = self.version(name, version)?.integrity;
+        match self.store.get(integrity)? {
+            Some(archive) => Ok((integrity, archive)),
+            None => Err(RegistryError::new(
+                RegistryErrorCode::StorageFailure,
+                format!("the archive of {name}@{version} is no longer there"),
+            )),
+        }
+    }
+
+    /// The signature of a version.
+    ///
+    /// # Errors
+    /// `signature_not_available`, whatever the reason: missing, yanked and unsigned versions look the same.
+    pub fn signature(&self, name: &PackName, version: &Version) -> Result<[u8; 64], RegistryError> {
+        let found = self.version(name, version).ok().filter(|version| version.yanked.is_none());
+        found.and_then(|version| version.signature()).ok_or_else(|| {
+            RegistryError::new(
+                RegistryErrorCode::SignatureNotAvailable,
+                format!("there is no signature of {name}@{version}"),
+            )
+        })
+    }
+
+    /// What is known of a version.
+    ///
+    /// # Errors
+    /// `pack_not_found` or `pack_version_not_found`.
+    pub fn version(&self, name: &PackName, version: &Version) -> Result<VersionRecord, RegistryError> {
+        let packs = self.read();
+        let record = known(&packs, name)?;
+        record.version(version).cloned().ok_or_else(|| version_not_found(name, version))
+    }
+
+    /// How many packs there are.
+    pub fn count(&self) -> usize {
+        self.read().values().filter(|record| !record.versions.is_empty()).count()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<PackName, PackRecord>> {
+        // Whoever panicked with the lock had not changed the map yet: it is changed in one step, at the end.
+        self.packs.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<PackName, PackRecord>> {
+        self.packs.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn known<'a>(
+    packs: &'a BTreeMap<PackName, PackRecord>,
+    name: &PackName,
+) -> Result<&'a PackRecord, RegistryError> {
+    packs
+        .get(name)
+        .filter(|record| !record.versions.is_empty())
+        .ok_or_else(|| RegistryError::new(RegistryErrorCode::NotFound, format!("there is no pack {name}")))
+}
+
+fn version_not_found(name: &PackName, version: &Version) -> RegistryError {
+    RegistryError::new(RegistryErrorCode::VersionNotFound, format!("{name} has no version {version}"))
+}
+
+impl<S: RegistryStore> Source for Registry<S> {
+    fn versions(&self, name: &PackName) -> Result<Vec<Candidate>, SourceError> {
+        let packs = self.read();
+        let versions = packs.get(name).map(|record| record.versions.as_slice()).unwrap_or_default();
+        Ok(versions.iter().filter_map(|version| version.candidate(name)).collect())
+    }
+}
+
+impl From<RegistryError> for PackError {
+    fn from(error: RegistryError) -> Self {
+        let code = match error.code {
+            RegistryErrorCode::NotFound | RegistryErrorCode::SignatureNotAvailable => PackErrorCode::NotFound,
+            RegistryErrorCode::VersionNotFound => PackErrorCode::VersionNotFound,
+            RegistryErrorCode::Forbidden => PackErrorCode::NamespaceUnauthorized,
+            RegistryErrorCode::RotationInvalid => PackErrorCode::SignatureInvalid,
+            RegistryErrorCode::UnpublishWindowExpired | RegistryErrorCode::StorageFailure => {
+                PackErrorCode::StorageFailure
+            }
+        };
+        Self::new(code, error.message)
+    }
+}
+
+/// A moment, as documents show it.
+fn shown(moment: Millis) -> String {
+    moment.to_rfc3339()
+}

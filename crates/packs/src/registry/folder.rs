@@ -1,0 +1,168 @@
+//! A registry on a folder.
+//!
+//! ```text
+//! <root>/lock                       taken by the process that writes
+//! <root>/packs/<name>.json          the document of a pack; a long name is cut and has its digest behind it
+//! <root>/archives/<2>/<64>.tgz      archives under their digest, the first two digits as a folder
+//! ```
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use super::record::{FORMAT, PackRecord};
+use super::{RegistryError, RegistryErrorCode, RegistryStore};
+use crate::disk::Folder;
+use crate::integrity::Integrity;
+use crate::name::PackName;
+
+/// The most bytes of the document of a pack.
+const MAX_RECORD_BYTES: usize = 256 << 20;
+/// The longest name that is the name of a file as it is.
+const MAX_PLAIN_NAME: usize = 180;
+
+/// A store of a registry on a folder. It belongs to one process at a time.
+#[derive(Debug)]
+pub struct FolderStore {
+    root: Folder,
+    packs: Folder,
+    archives: Folder,
+    most_archive_bytes: usize,
+    _lock: File,
+}
+
+impl FolderStore {
+    /// Opens the folder, makes it where it is not there, and takes it.
+    ///
+    /// # Errors
+    /// `pack_storage_failure`, also when another process has it.
+    pub fn open(root: &Path) -> Result<Self, RegistryError> {
+        let opened = || -> io::Result<Self> {
+            let root = Folder::open_root(root)?;
+            let lock = root.try_lock("lock")?;
+            let (packs, _) = root.open_or_make("packs")?;
+            let (archives, _) = root.open_or_make("archives")?;
+            root.sync()?;
+            let most_archive_bytes = crate::archive::Limits::DEFAULT.packed_bytes;
+            Ok(Self { root, packs, archives, most_archive_bytes, _lock: lock })
+        };
+        opened().map_err(|cause| failed("the folder of the registry cannot be opened", &cause))
+    }
+
+    fn place(&self, integrity: Integrity, make: bool) -> io::Result<(Folder, String)> {
+        let hex = integrity.to_hex();
+        let shelf = &hex[..2];
+        let folder = if make {
+            let (folder, made) = self.archives.open_or_make(shelf)?;
+            if made {
+                self.archives.sync()?;
+            }
+            folder
+        } else {
+            self.archives.open(shelf)?
+        };
+        Ok((folder, format!("{hex}.tgz")))
+    }
+}
+
+impl RegistryStore for FolderStore {
+    fn load(&self) -> Result<Vec<PackRecord>, RegistryError> {
+        let names = self.packs.names().map_err(|cause| failed("the registry cannot be listed", &cause))?;
+        let mut records = Vec::new();
+        for file in names.iter().filter(|name| name.ends_with(".json")) {
+            let what = format!("the document {file} of the registry cannot be read");
+            let bytes = self.packs.read(file, MAX_RECORD_BYTES).map_err(|cause| failed(&what, &cause))?;
+            let Some(bytes) = bytes else { continue };
+            let damaged = |message: String| {
+                RegistryError::new(RegistryErrorCode::StorageFailure, format!("{what}: {message}"))
+            };
+            let record: PackRecord =
+                serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+            if record.format != FORMAT {
+                return Err(damaged(format!(
+                    "it is of format {}, and this program knows {FORMAT}",
+                    record.format
+                )));
+            }
+            if file_name(&record.name) != *file {
+                return Err(damaged(format!("it is of {}", record.name)));
+            }
+            records.push(record);
+        }
+        Ok(records)
+    }
+
+    fn save(&self, record: &PackRecord) -> Result<(), RegistryError> {
+        let bytes =
+            serde_json::to_vec(record).expect("a record was read as JSON, or made of texts and numbers");
+        self.packs
+            .replace(&file_name(&record.name), &bytes)
+            .map_err(|cause| failed(&format!("the document of {} cannot be written", record.name), &cause))
+    }
+
+    fn put(&self, integrity: Integrity, archive: &[u8]) -> Result<(), RegistryError> {
+        let written = || -> io::Result<()> {
+            let (folder, name) = self.place(integrity, true)?;
+            if folder.has(&name)? { Ok(()) } else { folder.replace(&name, archive) }
+        };
+        written().map_err(|cause| failed("an archive cannot be written", &cause))
+    }
+
+    fn get(&self, integrity: Integrity) -> Result<Option<Vec<u8>>, RegistryError> {
+        let (folder, name) = match self.place(integrity, false) {
+            Ok(place) => place,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(failed("an archive cannot be read", &cause)),
+        };
+        let archive = folder
+            .read(&name, self.most_archive_bytes)
+            .map_err(|cause| failed("an archive cannot be read", &cause))?;
+        match archive {
+            Some(archive) if !Integrity::of(&archive).is(integrity) => Err(RegistryError::new(
+                RegistryErrorCode::StorageFailure,
+                format!("the archive {integrity} is damaged"),
+            )),
+            archive => Ok(archive),
+        }
+    }
+
+    fn forget(&self, integrity: Integrity) -> Result<(), RegistryError> {
+        let removed = || -> io::Result<()> {
+            let (folder, name) = self.place(integrity, false)?;
+            folder.remove_file(&name)?;
+            folder.sync()
+        };
+        match removed() {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                Err(failed("an archive cannot be removed", &cause))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn clear(&self) -> Result<(), RegistryError> {
+        let cleared = || -> io::Result<()> {
+            for folder in [&self.packs, &self.archives] {
+                for name in folder.names()? {
+                    folder.remove_tree(&name)?;
+                }
+                folder.sync()?;
+            }
+            self.root.sync()
+        };
+        cleared().map_err(|cause| failed("the registry cannot be cleared", &cause))
+    }
+}
+
+/// The name of the file of a pack.
+fn file_name(name: &PackName) -> String {
+    let text = name.as_str();
+    if text.len() <= MAX_PLAIN_NAME {
+        return format!("{text}.json");
+    }
+    format!("{}-{}.json", &text[..MAX_PLAIN_NAME], &Integrity::of(text.as_bytes()).to_hex()[..16])
+}
+
+fn failed(what: &str, cause: &io::Error) -> RegistryError {
+    RegistryError::new(RegistryErrorCode::StorageFailure, format!("{what}: {cause}"))
+}

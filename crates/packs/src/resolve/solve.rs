@@ -1,0 +1,170 @@
+//! Choosing versions, and taking choices back.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::json;
+
+use super::sources::{Candidate, Sources};
+use super::{MAX_CHOICES, MAX_PACKS, Request};
+use crate::error::{PackError, PackErrorCode};
+use crate::name::PackName;
+use crate::range::Range;
+use crate::version::Version;
+
+/// Who needs a pack, and in which range.
+#[derive(Clone, Debug)]
+struct Need {
+    range: Range,
+    by: Option<PackName>,
+}
+
+/// A choice that was made, and what it could have been instead.
+struct Choice {
+    name: PackName,
+    /// The versions that were possible, highest first.
+    possible: Vec<usize>,
+    /// Which of them is chosen.
+    at: usize,
+}
+
+/// The chosen version of every pack.
+pub(super) fn solve(
+    request: &Request,
+    sources: &Sources<'_>,
+) -> Result<BTreeMap<PackName, Candidate>, PackError> {
+    let mut known: HashMap<PackName, Vec<Candidate>> = HashMap::new();
+    let mut choices: Vec<Choice> = Vec::new();
+    let mut first_conflict: Option<PackError> = None;
+    let mut tried = 0;
+    loop {
+        let chosen: BTreeMap<&PackName, &Candidate> = choices
+            .iter()
+            .map(|choice| (&choice.name, &known[&choice.name][choice.possible[choice.at]]))
+            .collect();
+        let needs = needs(request, &chosen);
+        let broken = needs.iter().find(|(name, needs)| {
+            let forced = request.overrides.contains_key(*name);
+            chosen.get(*name).is_some_and(|candidate| {
+                !forced && !needs.iter().all(|need| need.range.matches(&candidate.version))
+            })
+        });
+        let refused = match broken {
+            Some((name, needs)) => conflict(name, needs),
+            None => {
+                let Some((name, needs)) = needs.iter().find(|(name, _)| !chosen.contains_key(*name)) else {
+                    return Ok(chosen
+                        .into_iter()
+                        .map(|(name, found)| (name.clone(), found.clone()))
+                        .collect());
+                };
+                let name = (*name).clone();
+                let needs = needs.clone();
+                drop(chosen);
+                if choices.len() >= MAX_PACKS {
+                    return Err(PackError::new(
+                        PackErrorCode::DependencyConflict,
+                        format!("more than {MAX_PACKS} packs would be needed"),
+                    ));
+                }
+                let found = match known.entry(name.clone()) {
+                    Entry::Occupied(there) => there.into_mut(),
+                    Entry::Vacant(place) => place.insert(sources.versions(&name, request.offline)?),
+                };
+                let possible = possible(found, &needs, request.overrides.get(&name));
+                match possible {
+                    Ok(possible) if !possible.is_empty() => {
+                        choices.push(Choice { name, possible, at: 0 });
+                        tried += 1;
+                        continue;
+                    }
+                    Ok(_) => none_left(&name, &needs, &known[&name], request.overrides.get(&name)),
+                    Err(error) => error,
+                }
+            }
+        };
+        tried += 1;
+        let told = first_conflict.get_or_insert(refused).clone();
+        if tried > MAX_CHOICES {
+            return Err(told.detail("choicesTried", MAX_CHOICES));
+        }
+        // The last choice that has an alternative takes it; those behind it are forgotten.
+        loop {
+            let Some(last) = choices.last_mut() else { return Err(told) };
+            if last.at + 1 < last.possible.len() {
+                last.at += 1;
+                break;
+            }
+            choices.pop();
+        }
+    }
+}
+
+/// Everything that is needed, by what is wanted and by what is chosen.
+fn needs<'a>(
+    request: &'a Request,
+    chosen: &BTreeMap<&'a PackName, &'a Candidate>,
+) -> BTreeMap<&'a PackName, Vec<Need>> {
+    let mut needs: BTreeMap<&PackName, Vec<Need>> = BTreeMap::new();
+    for (name, range) in &request.wanted {
+        needs.entry(name).or_default().push(Need { range: range.clone(), by: None });
+    }
+    for (by, candidate) in chosen {
+        for (name, range) in &candidate.dependencies {
+            needs.entry(name).or_default().push(Need { range: range.clone(), by: Some((*by).clone()) });
+        }
+    }
+    needs
+}
+
+/// The versions that may be chosen, highest first.
+fn possible(found: &[Candidate], needs: &[Need], forced: Option<&Version>) -> Result<Vec<usize>, PackError> {
+    let places = found.iter().enumerate();
+    let Some(forced) = forced else {
+        let fit = places.filter(|(_, candidate)| {
+            !candidate.yanked && needs.iter().all(|need| need.range.matches(&candidate.version))
+        });
+        return Ok(fit.map(|(place, _)| place).collect());
+    };
+    // Forcing a version that nobody asked for would be a mistake more often than not.
+    if !needs.iter().any(|need| need.range.matches(forced)) {
+        let ranges: Vec<&str> = needs.iter().map(|need| need.range.as_str()).collect();
+        return Err(PackError::new(
+            PackErrorCode::DependencyConflict,
+            format!("the override {forced} is in none of the ranges {}", ranges.join(", ")),
+        )
+        .detail("conflictingRanges", json!(ranges)));
+    }
+    Ok(places.filter(|(_, candidate)| candidate.version == *forced).map(|(place, _)| place).collect())
+}
+
+fn none_left(name: &PackName, needs: &[Need], found: &[Candidate], forced: Option<&Version>) -> PackError {
+    if let Some(forced) = forced {
+        let message = format!("{name} has no version {forced}, which is forced");
+        return PackError::new(PackErrorCode::VersionNotFound, message).detail("packName", name.as_str());
+    }
+    // Each range alone may be satisfied and all of them together not: then they conflict.
+    let satisfiable = |need: &Need| {
+        found.iter().any(|candidate| !candidate.yanked && need.range.matches(&candidate.version))
+    };
+    match needs.iter().find(|need| !satisfiable(need)) {
+        Some(need) => {
+            let by = need.by.as_ref().map_or_else(String::new, |by| format!(", which {by} needs"));
+            let message = format!("{name} has no version in {}{by}", need.range);
+            PackError::new(PackErrorCode::VersionNotFound, message).detail("packName", name.as_str())
+        }
+        None => conflict(name, needs),
+    }
+}
+
+fn conflict(name: &PackName, needs: &[Need]) -> PackError {
+    let by = |need: &Need| need.by.as_ref().map_or_else(|| "the request".to_owned(), ToString::to_string);
+    let words: Vec<String> = needs.iter().map(|need| format!("{} (by {})", need.range, by(need))).collect();
+    let ranges: Vec<&str> = needs.iter().map(|need| need.range.as_str()).collect();
+    PackError::new(
+        PackErrorCode::DependencyConflict,
+        format!("no version of {name} is in all of {}", words.join(", ")),
+    )
+    .detail("packName", name.as_str())
+    .detail("conflictingRanges", json!(ranges))
+}

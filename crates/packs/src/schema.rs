@@ -1,0 +1,129 @@
+//! JSON Schemas that authors of packs wrote.
+//!
+//! A schema from a pack is code from outside. Nothing is fetched, patterns take linear time, and references stay within the
+//! document and never lead back to where they came from: a validator would follow a circle until its stack is full.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+
+/// The most bytes of a schema, as it is written compactly.
+pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+/// The deepest nesting of a schema.
+pub const MAX_SCHEMA_DEPTH: usize = 48;
+
+/// A validator of a schema that an author wrote.
+///
+/// # Errors
+/// What is wrong with the schema, in words.
+pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
+    if !canon::json::within_depth(schema, MAX_SCHEMA_DEPTH) {
+        return Err(format!("is a schema that is nested deeper than {MAX_SCHEMA_DEPTH} levels"));
+    }
+    refuse_circles(schema)?;
+    jsonschema::draft202012::options()
+        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .build(schema)
+        .map_err(|error| format!("is no JSON Schema of 2020-12: {}", crate::name::shown(&error.to_string())))
+}
+
+/// Every reference is `#/$defs/<name>`, and the definitions do not refer to each other in a circle.
+fn refuse_circles(schema: &Value) -> Result<(), String> {
+    let mut uses: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
+    let definitions = schema.get("$defs").and_then(Value::as_object);
+    for (name, definition) in definitions.into_iter().flatten() {
+        uses.insert(name, references(definition)?);
+    }
+    // The rest of the document may use definitions; nothing can refer to it.
+    for used in references_outside_definitions(schema)? {
+        if !uses.contains_key(used) {
+            return Err(format!(
+                "is a schema that refers to `#/$defs/{}`, which is not there",
+                crate::name::shown(used)
+            ));
+        }
+    }
+    // Definitions that use none but settled ones are settled; what is left when nothing changes is a circle.
+    let mut settled: HashSet<&str> = HashSet::new();
+    loop {
+        let before = settled.len();
+        for (name, used) in &uses {
+            if let Some(missing) = used.iter().find(|name| !uses.contains_key(*name)) {
+                return Err(format!(
+                    "is a schema that refers to `#/$defs/{}`, which is not there",
+                    crate::name::shown(missing)
+                ));
+            }
+            if used.iter().all(|name| settled.contains(name)) {
+                settled.insert(name);
+            }
+        }
+        if settled.len() == uses.len() {
+            return Ok(());
+        }
+        if settled.len() == before {
+            return Err("is a schema whose definitions refer to each other in a circle".to_owned());
+        }
+    }
+}
+
+fn references(value: &Value) -> Result<HashSet<&str>, String> {
+    let mut found = HashSet::new();
+    collect(value, false, &mut found)?;
+    Ok(found)
+}
+
+fn references_outside_definitions(schema: &Value) -> Result<HashSet<&str>, String> {
+    let mut found = HashSet::new();
+    collect(schema, true, &mut found)?;
+    Ok(found)
+}
+
+fn collect<'v>(value: &'v Value, skip_definitions: bool, found: &mut HashSet<&'v str>) -> Result<(), String> {
+    let mut waiting = vec![(value, skip_definitions)];
+    while let Some((value, at_root)) = waiting.pop() {
+        match value {
+            Value::Array(items) => waiting.extend(items.iter().map(|item| (item, false))),
+            Value::Object(members) => {
+                for (name, value) in members {
+                    match (name.as_str(), value) {
+                        ("$ref", Value::String(target)) => {
+                            let local = target
+                                .strip_prefix("#/$defs/")
+                                .filter(|name| !name.contains(['/', '~', '%']));
+                            found.insert(local.ok_or_else(|| {
+                                format!(
+                                    "is a schema that refers to `{}`; only `#/$defs/<name>` is followed",
+                                    crate::name::shown(target)
+                                )
+                            })?);
+                        }
+                        ("$dynamicRef" | "$recursiveRef", _) => {
+                            return Err(
+                                "is a schema with a dynamic reference, which is not followed".to_owned()
+                            );
+                        }
+                        // Another base would change what `#` means.
+                        ("$id" | "$anchor" | "$dynamicAnchor", Value::String(_)) if !at_root => {
+                            return Err("is a schema with an id or an anchor inside".to_owned());
+                        }
+                        ("$defs", _) if at_root => {}
+                        _ => waiting.push((value, false)),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The first thing in a value that a validator does not accept: where it is, as a JSON pointer, and what is wrong.
+pub(crate) fn first_violation(validator: &jsonschema::Validator, value: &Value) -> Option<(String, String)> {
+    let error = validator.iter_errors(value).next()?;
+    // The message quotes the value, which may be long or secret; the pointer and the rule say enough.
+    Some((
+        error.instance_path().to_string(),
+        format!("does not satisfy the schema at {}", error.schema_path()),
+    ))
+}

@@ -1,0 +1,227 @@
+//! Packs on the disk: whole, or absent.
+
+use std::path::Path;
+
+use packs::PackErrorCode as Code;
+use packs::archive::Limits;
+use packs::install::{HostFacts, Install, InstalledPack, InstalledPacks};
+use packs::integrity::Integrity;
+use packs::name::PackName;
+use packs::path::EntryPath;
+use packs::time::Millis;
+use packs::trust::{Proof, TrustPolicy};
+use packs::version::Version;
+use serde_json::json;
+
+use crate::support::{every_kind, key, node_archive, node_pack, packed, signed_archive};
+
+const NAME: &str = "vendor.acme.tools";
+
+fn name() -> PackName {
+    PackName::parse(NAME).unwrap()
+}
+
+fn one() -> Version {
+    Version::new(1, 0, 0)
+}
+
+fn host() -> HostFacts {
+    HostFacts::everything(["fs".to_owned()])
+}
+
+fn install(packs: &InstalledPacks, archive: &[u8], host: &HostFacts) -> Result<InstalledPack, Code> {
+    let policy = TrustPolicy::open();
+    let install =
+        Install { archive, expected: None, policy: &policy, host, limits: Limits::DEFAULT, now: Millis(0) };
+    packs.install(&install).map_err(|error| error.code())
+}
+
+/// Everything below a folder, by its path.
+fn tree(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            found.push(path.strip_prefix(root).unwrap().to_string_lossy().into_owned());
+            if path.is_dir() {
+                waiting.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_pack_is_installed_listed_read_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let archive = packed(
+        &node_pack(NAME, "1.0.0"),
+        &[("nodes.wasm", b"\0asm"), ("a/b/c.txt", b"deep"), ("a/d.txt", b"d")],
+    );
+    let installed = install(&packs, &archive, &host()).unwrap();
+    assert_eq!(installed.record.integrity, Integrity::of(&archive));
+    assert_eq!(installed.record.proof, Proof::Unsigned);
+    assert_eq!(
+        install(&packs, &archive, &host()).unwrap().record,
+        installed.record,
+        "once more changes nothing"
+    );
+    assert_eq!(std::fs::read(folder.path().join("vendor.acme.tools/1.0.0/a/b/c.txt")).unwrap(), b"deep");
+    let other = packed(&node_pack(NAME, "1.0.0"), &[("nodes.wasm", b"other")]);
+    assert_eq!(install(&packs, &other, &host()).unwrap_err(), Code::IntegrityMismatch);
+    install(&packs, &node_archive(NAME, "0.9.0"), &host()).unwrap();
+    install(&packs, &node_archive(NAME, "0.10.0"), &host()).unwrap();
+    let listed: Vec<String> = packs.list().unwrap().iter().map(|record| record.version.to_string()).collect();
+    assert_eq!(listed, ["0.9.0", "0.10.0", "1.0.0"]);
+    let loaded = packs.load(&name(), &one(), true).unwrap();
+    assert_eq!(loaded.manifest.common.name, name());
+    let file = packs.read_file(&loaded.record, &EntryPath::parse("a/d.txt").unwrap()).unwrap();
+    assert_eq!(file, b"d");
+    assert_eq!(
+        packs.read_file(&loaded.record, &EntryPath::parse("a/none").unwrap()).unwrap_err().code(),
+        Code::NotFound
+    );
+    for version in ["0.9.0", "0.10.0", "1.0.0"] {
+        packs.remove(&name(), &version.parse().unwrap()).unwrap();
+    }
+    assert_eq!(packs.remove(&name(), &one()).unwrap_err().code(), Code::NotFound);
+    assert_eq!(tree(folder.path()), [".lock"], "nothing is left");
+}
+
+#[test]
+fn what_is_refused_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let with = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut manifest = node_pack(NAME, "1.0.0");
+        change(&mut manifest);
+        packed(&manifest, &[("nodes.wasm", b"")])
+    };
+    let small = HostFacts::default();
+    let everything = host();
+    let cases = [
+        (b"nonsense".to_vec(), &everything, Code::ArchiveInvalid),
+        (with(&|manifest| manifest["name"] = json!("x")), &everything, Code::ManifestInvalid),
+        (with(&|manifest| manifest["chains"] = json!([])), &everything, Code::KindInvalid),
+        (
+            with(&|manifest| manifest["runtime"]["entry"] = json!("gone.wasm")),
+            &everything,
+            Code::ManifestInvalid,
+        ),
+        (
+            with(&|manifest| manifest["runtime"]["requires"] = json!(["clock", "subprocess"])),
+            &small,
+            Code::RuntimeRequirementUnmet,
+        ),
+        (
+            with(&|manifest| manifest["peerDependencies"] = json!({"host.kv": "^1"})),
+            &everything,
+            Code::PeerDependencyMissing,
+        ),
+        (
+            with(&|manifest| manifest["signing"] = json!({"method": "sigstore"})),
+            &everything,
+            Code::SignatureUnverifiable,
+        ),
+        (packed(&every_kind()[6], &[("dist/chart.html", b"")]), &small, Code::KindInvalid),
+    ];
+    for (archive, host, expected) in cases {
+        assert_eq!(install(&packs, &archive, host).unwrap_err(), expected);
+        assert_eq!(tree(folder.path()), Vec::<String>::new(), "{expected}");
+    }
+    let verified = TrustPolicy::verified(Vec::new());
+    let archive = node_archive(NAME, "1.0.0");
+    let request = Install {
+        archive: &archive,
+        expected: Some(Integrity::of(b"x")),
+        policy: &verified,
+        host: &everything,
+        limits: Limits::DEFAULT,
+        now: Millis(0),
+    };
+    assert_eq!(packs.install(&request).unwrap_err().code(), Code::IntegrityFailure);
+    let request = Install { expected: None, ..request };
+    assert_eq!(packs.install(&request).unwrap_err().code(), Code::SignatureInvalid);
+    assert!(packs.list().unwrap().is_empty());
+}
+
+#[test]
+fn what_a_host_lacks_is_told_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let mut manifest = node_pack(NAME, "1.0.0");
+    manifest["peerDependencies"] = json!({"host.fs": "^1", "host.kv": "^1"});
+    manifest["peerDependenciesMeta"] = json!({"host.kv": {"optional": true}});
+    let installed = install(&packs, &packed(&manifest, &[("nodes.wasm", b"")]), &host()).unwrap();
+    assert_eq!(installed.record.degraded, ["host.kv"]);
+    let languages = HostFacts { languages: Some([packs::manifest::Language::Javascript].into()), ..host() };
+    assert_eq!(
+        install(&packs, &node_archive("vendor.acme.more", "1.0.0"), &languages).unwrap_err(),
+        Code::UnsupportedRuntime
+    );
+}
+
+#[test]
+fn a_pack_that_was_changed_is_not_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    install(&packs, &signed_archive(NAME, "1.0.0", &key(1)), &host()).unwrap();
+    let place = folder.path().join("vendor.acme.tools/1.0.0");
+    std::fs::write(place.join("nodes.wasm"), b"\0bad").unwrap();
+    assert!(packs.load(&name(), &one(), false).is_ok(), "the manifest is as it was");
+    assert_eq!(packs.load(&name(), &one(), true).unwrap_err().code(), Code::LoadFailure);
+    std::fs::remove_file(place.join("pack.json")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", place.join("pack.json")).unwrap();
+    assert_eq!(
+        packs.load(&name(), &one(), false).unwrap_err().code(),
+        Code::LoadFailure,
+        "no link is followed"
+    );
+    std::fs::write(place.join(".interlock/installed.json"), b"{}").unwrap();
+    assert_eq!(packs.load(&name(), &one(), false).unwrap_err().code(), Code::LoadFailure);
+}
+
+#[test]
+fn what_a_crash_left_is_cleared_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    std::fs::create_dir_all(folder.path().join(".staging/pack/half")).unwrap();
+    std::fs::write(folder.path().join(".staging/pack/half/file"), b"x").unwrap();
+    assert!(packs.list().unwrap().is_empty(), "what is staged is not there");
+    install(&packs, &node_archive(NAME, "1.0.0"), &host()).unwrap();
+    assert!(!folder.path().join(".staging").exists());
+    assert_eq!(packs.list().unwrap().len(), 1);
+}
+
+#[test]
+fn the_catalogue_has_the_agents_of_the_highest_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    for version in ["1.0.0", "2.0.0"] {
+        let mut manifest = node_pack(NAME, version);
+        manifest["agents"] = json!([{
+            "agentId": "vendor.acme.agents.writer", "persona": "W", "modelClass": "writing", "systemPromptRef": "prompts/w.md",
+        }]);
+        install(&packs, &packed(&manifest, &[("nodes.wasm", b""), ("prompts/w.md", b"Write.")]), &host())
+            .unwrap();
+    }
+    let agents = packs.agents(&host()).unwrap();
+    assert_eq!(agents.len(), 1);
+    assert_eq!(agents[0].pack_version, "2.0.0");
+}
+
+#[test]
+fn a_pack_of_prompts_builds_upon_packs_that_are_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let mut manifest = every_kind()[2].clone();
+    manifest["dependencies"] = json!({NAME: "^1"});
+    let prompts = packed(&manifest, &[]);
+    assert_eq!(install(&packs, &prompts, &host()).unwrap_err(), Code::PromptPackDependencyUnresolvable);
+    install(&packs, &node_archive(NAME, "1.0.0"), &host()).unwrap();
+    assert!(install(&packs, &prompts, &host()).is_ok());
+    assert_eq!(packs.manifests().unwrap().len(), 2);
+}

@@ -1,0 +1,17 @@
+//! The integration tests of packs, one binary.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod agents;
+mod archives;
+mod chains;
+mod error_pages;
+mod hostile;
+mod installing;
+mod manifests;
+mod properties;
+mod published_schemas;
+mod publishing;
+mod registering;
+mod resolving;
+mod support;
+mod trusting;

@@ -1,0 +1,266 @@
+//! Versions, chosen and locked.
+
+use std::collections::BTreeMap;
+
+use packs::PackErrorCode as Code;
+use packs::integrity::Integrity;
+use packs::lock::Lockfile;
+use packs::name::PackName;
+use packs::range::Range;
+use packs::resolve::{Candidate, Request, Source, SourceError, Sources, check_lock, resolve};
+use packs::time::Millis;
+
+/// Versions that were written down.
+#[derive(Default)]
+struct Written {
+    packs: BTreeMap<PackName, Vec<Candidate>>,
+    down: bool,
+    remote: bool,
+}
+
+impl Source for Written {
+    fn versions(&self, name: &PackName) -> Result<Vec<Candidate>, SourceError> {
+        if self.down {
+            return Err(SourceError::Unreachable("down".to_owned()));
+        }
+        Ok(self.packs.get(name).cloned().unwrap_or_default())
+    }
+
+    fn is_remote(&self) -> bool {
+        self.remote
+    }
+}
+
+fn name(short: &str) -> PackName {
+    PackName::parse(&format!("core.test.{short}")).unwrap()
+}
+
+fn range(text: &str) -> Range {
+    Range::parse(text).unwrap()
+}
+
+/// `a 1.0.0: b ^1, c *` on each line; `!` behind a version is yanked.
+fn written(text: &str) -> Written {
+    let mut source = Written::default();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (head, needs) = line.split_once(':').unwrap_or((line, ""));
+        let (short, version) = head.split_once(' ').unwrap();
+        let needs = needs.split(',').map(str::trim).filter(|need| !need.is_empty());
+        source.packs.entry(name(short)).or_default().push(Candidate {
+            version: version.trim_end_matches('!').parse().unwrap(),
+            integrity: Integrity::of(head.as_bytes()),
+            resolved: None,
+            signature: None,
+            dependencies: needs
+                .map(|need| need.split_once(' ').unwrap())
+                .map(|(short, text)| (name(short), range(text)))
+                .collect(),
+            peer_dependencies: BTreeMap::new(),
+            yanked: version.ends_with('!'),
+        });
+    }
+    source
+}
+
+fn request(wanted: &[(&str, &str)]) -> Request {
+    Request {
+        wanted: wanted.iter().map(|(short, text)| (name(short), range(text))).collect(),
+        ..Request::default()
+    }
+}
+
+fn chosen(source: &Written, request: &Request) -> Result<Vec<String>, packs::PackError> {
+    let lock = resolve(request, &Sources(vec![source]), Millis(0))?;
+    Ok(lock
+        .packs
+        .iter()
+        .map(|pack| format!("{} {}", pack.name.as_str().trim_start_matches("core.test."), pack.version))
+        .collect())
+}
+
+#[test]
+fn the_highest_version_that_everybody_accepts_is_chosen() {
+    let source = written(
+        "a 1.0.0: c ^1
+         a 1.1.0: c >=1.0.0 <1.2.0
+         b 1.0.0: c ^1.1
+         c 1.0.0
+         c 1.1.0
+         c 1.2.0
+         c 2.0.0
+         d 1.0.0
+         d 1.1.0-rc.1
+         d 1.2.0!
+         e 1.0.0: f ^2
+         e 0.9.0: f ^1
+         f 1.0.0
+         f 2.0.0: g ^9
+         g 1.0.0",
+    );
+    for (wanted, expected) in [
+        (vec![("a", "*"), ("b", "*")], vec!["a 1.1.0", "b 1.0.0", "c 1.1.0"]),
+        (vec![("d", "*")], vec!["d 1.0.0"]),
+        (vec![("d", ">=1.1.0-rc.1")], vec!["d 1.1.0-rc.1"]),
+        // The highest `e` leads nowhere; the next lower one is taken.
+        (vec![("e", "*")], vec!["e 0.9.0", "f 1.0.0"]),
+    ] {
+        assert_eq!(chosen(&source, &request(&wanted)).unwrap(), expected);
+    }
+}
+
+#[test]
+fn what_cannot_be_resolved_says_why() {
+    let source = written(
+        "a 1.0.0: c ^1
+         b 1.0.0: c ^2
+         c 1.0.0
+         c 2.0.0
+         d 1.0.0: e *
+         e 1.0.0: f *
+         f 1.0.0: d *
+         g 1.0.0!",
+    );
+    let refused = |wanted: &[(&str, &str)]| chosen(&source, &request(wanted)).unwrap_err();
+    let conflict = refused(&[("a", "*"), ("b", "*")]);
+    assert_eq!(conflict.code(), Code::DependencyConflict);
+    assert_eq!(conflict.details()["packName"], "core.test.c");
+    assert_eq!(conflict.details()["conflictingRanges"], serde_json::json!(["^1", "^2"]));
+    let cycle = refused(&[("d", "*")]);
+    assert_eq!(cycle.code(), Code::DependencyCycle);
+    assert_eq!(
+        cycle.details()["cycle"],
+        serde_json::json!(["core.test.d", "core.test.e", "core.test.f", "core.test.d"])
+    );
+    assert_eq!(refused(&[("a", "^3")]).code(), Code::VersionNotFound);
+    assert_eq!(refused(&[("g", "*")]).code(), Code::VersionNotFound, "it is yanked");
+    assert_eq!(refused(&[("nowhere", "*")]).code(), Code::NotFound);
+}
+
+#[test]
+fn an_override_is_in_at_least_one_range() {
+    let source = written(
+        "a 1.0.0: c ^1
+         b 1.0.0: c ^2
+         c 1.0.0
+         c 2.0.0!
+         c 3.0.0",
+    );
+    let mut request = request(&[("a", "*"), ("b", "*")]);
+    request.overrides.insert(name("c"), "2.0.0".parse().unwrap());
+    assert_eq!(chosen(&source, &request).unwrap(), ["a 1.0.0", "b 1.0.0", "c 2.0.0"]);
+    request.overrides.insert(name("c"), "3.0.0".parse().unwrap());
+    assert_eq!(chosen(&source, &request).unwrap_err().code(), Code::DependencyConflict);
+    request.overrides.insert(name("c"), "2.5.0".parse().unwrap());
+    assert_eq!(chosen(&source, &request).unwrap_err().code(), Code::VersionNotFound);
+}
+
+#[test]
+fn registries_are_asked_in_order_and_never_when_offline() {
+    let down = Written { down: true, ..Written::default() };
+    let empty = Written::default();
+    let full = written("a 1.0.0");
+    let remote = Written { remote: true, ..written("a 1.0.0") };
+    let code = |sources: Vec<&dyn Source>, offline: bool| {
+        let request = Request { offline, ..request(&[("a", "*")]) };
+        resolve(&request, &Sources(sources), Millis(0)).map(|_| ()).map_err(|error| error.code())
+    };
+    assert_eq!(code(vec![&down, &full], false), Ok(()));
+    assert_eq!(code(vec![&empty, &full], false), Ok(()));
+    assert_eq!(code(vec![&down, &empty], false), Err(Code::RegistryUnreachable));
+    assert_eq!(code(vec![&empty], false), Err(Code::NotFound));
+    assert_eq!(code(vec![&remote], true), Err(Code::NotFound));
+    assert_eq!(code(vec![&remote, &full], true), Ok(()));
+}
+
+#[test]
+fn a_resolution_that_would_not_end_ends() {
+    // Every version of `a` and `b` needs a version of the other's partner that is not there.
+    let mut text = String::new();
+    for n in 0..200 {
+        text.push_str(&format!("a 1.0.{n}: c ={n}.0.0\nb 1.0.{n}: c ={}.0.0\nc {n}.0.0\n", n + 1000));
+    }
+    text.push_str("c 1000.0.0\n");
+    let refused = chosen(&written(&text), &request(&[("a", "*"), ("b", "*")])).unwrap_err();
+    assert_eq!(refused.code(), Code::VersionNotFound.min(refused.code()), "{refused}");
+}
+
+#[test]
+fn a_lockfile_is_the_same_bytes_for_the_same_packs() {
+    let source = written("b 1.0.0\na 2.0.0: b ^1\n");
+    let lock = resolve(&request(&[("a", "*")]), &Sources(vec![&source]), Millis(1_793_000_000_000)).unwrap();
+    let bytes = lock.write();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    assert!(
+        text.starts_with("{\n  \"lockfileVersion\": 1,\n  \"generatedAt\": \"2026-10-26T07:33:20.000Z\",\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("}\n") && !text.ends_with("\n\n"));
+    let mut shuffled = lock.clone();
+    shuffled.packs.reverse();
+    assert_eq!(shuffled.write(), bytes);
+    assert_eq!(Lockfile::read(&bytes).unwrap(), lock);
+    if let Some(path) = crate::support::protocol("schemas/pack-lockfile.schema.json") {
+        let schema = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        assert!(validator.is_valid(&serde_json::from_slice(&bytes).unwrap()));
+    }
+}
+
+#[test]
+fn lockfiles_that_are_refused() {
+    let good = r#"{"lockfileVersion": 1, "generatedAt": "2026-10-26T07:33:20Z", "packs": [
+        {"name": "local.tools", "version": "1.0.0", "integrity": "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0="}]}"#;
+    assert!(Lockfile::read(good.as_bytes()).is_ok());
+    for (from, to, pointer) in [
+        ("\"lockfileVersion\": 1", "\"lockfileVersion\": 0", "/lockfileVersion"),
+        ("\"lockfileVersion\": 1", "\"lockfileVersion\": 2", "/lockfileVersion"),
+        ("2026-10-26T07:33:20Z", "today", "/generatedAt"),
+        ("local.tools", "tools", "/packs/0/name"),
+        ("1.0.0", "1.0", "/packs/0/version"),
+        ("sha256-ung", "sha256-ug", "/packs/0/integrity"),
+        ("\"version\"", "\"extra\": 1, \"version\"", "/packs/0/extra"),
+        ("\"packs\"", "\"overrides\": {\"x\": \"1.0.0\"}, \"packs\"", "/overrides/x"),
+        ("\"packs\"", "\"overrides\": {\"core.a.b\": \"^1\"}, \"packs\"", "/overrides/core.a.b"),
+    ] {
+        let refused = Lockfile::read(good.replacen(from, to, 1).as_bytes()).unwrap_err();
+        assert_eq!(refused.code(), Code::LockfileInvalid, "{to}");
+        assert_eq!(refused.details()["pointer"], pointer, "{to}: {refused}");
+    }
+}
+
+#[test]
+fn a_lock_is_followed_to_the_letter() {
+    let source = written("a 1.0.0: b ^1\nb 1.0.0!\nb 1.1.0\n");
+    let sources = || Sources(vec![&source as &dyn Source]);
+    let mut lock = Lockfile::new(Millis(0));
+    let locked = |short: &str, version: &str| {
+        let candidate = source.packs[&name(short)]
+            .iter()
+            .find(|candidate| candidate.version.to_string() == version)
+            .unwrap();
+        packs::lock::LockedPack {
+            name: name(short),
+            version: candidate.version.clone(),
+            integrity: candidate.integrity,
+            resolved: None,
+            signature: None,
+            dependencies: candidate
+                .dependencies
+                .iter()
+                .map(|(name, range)| (name.clone(), range.to_string()))
+                .collect(),
+            peer_dependencies: BTreeMap::new(),
+        }
+    };
+    lock.packs.push(locked("a", "1.0.0"));
+    let code = |lock: &Lockfile| check_lock(lock, &sources(), false).map_err(|error| error.code());
+    assert_eq!(code(&lock), Err(Code::LockfileIncomplete));
+    lock.packs.push(locked("b", "1.0.0"));
+    assert_eq!(code(&lock), Ok(()), "a yanked version is fine when it is pinned");
+    lock.packs[1].integrity = Integrity::of(b"other");
+    assert_eq!(code(&lock), Err(Code::IntegrityMismatch));
+    lock.packs[1].version = "1.0.7".parse().unwrap();
+    assert_eq!(code(&lock), Err(Code::VersionNotFound));
+    lock.packs[1].version = "2.0.0".parse().unwrap();
+    assert_eq!(code(&lock), Err(Code::DependencyConflict));
+}
