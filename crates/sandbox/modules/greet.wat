@@ -1,0 +1,45 @@
+;; A pack of one node that greets: `{"name": "Ada"}` gives `{"greeting": "Hello, Ada!"}`.
+;; The name is taken over as the JSON text that it is, so that it needs no escaping. Pairs are packed into one number.
+(module
+  (import "openwop" "openwop_log" (func $log (param i32 i32 i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 16) "vendor.openwop.rust-hello")
+  (data (i32.const 64) "vendor.openwop.rust-hello.greet")
+  (data (i32.const 128) "\"inputs\"")
+  (data (i32.const 144) "\"name\"")
+  (data (i32.const 160) "\"world\"")
+  (data (i32.const 176) "greeting")
+  (data (i32.const 256) "{\"outcome\":\"completed\",\"output\":{\"greeting\":\"Hello, ")
+  (data (i32.const 320) "!\"}}")
+  (data (i32.const 384) "{\"outcome\":\"failed\",\"error\":{\"code\":\"unknown_node\",\"message\":\"there is one node\"}}")
+
+  (; json.wat ;)
+
+  (func $pair (param $ptr i32) (param $len i32) (result i64)
+    (i64.or (i64.shl (i64.extend_i32_u (local.get $len)) (i64.const 32)) (i64.extend_i32_u (local.get $ptr))))
+
+  (func (export "openwop_abi_version") (result i32) (i32.const 1))
+  (func (export "openwop_pack_name") (result i64) (call $pair (i32.const 16) (i32.const 25)))
+  (func (export "openwop_node_count") (result i32) (i32.const 1))
+  (func (export "openwop_node_id_at") (param i32) (result i64) (call $pair (i32.const 64) (i32.const 31)))
+  (func (export "openwop_free") (param i32 i32))
+
+  (func (export "openwop_node_invoke") (param $index i32) (param $request i32) (param $len i32) (result i64)
+    (local $name i32) (local $name_len i32) (local $answer i32)
+    (if (local.get $index) (then (return (call $pair (i32.const 384) (i32.const 84)))))
+    (call $log (i32.const 2) (i32.const 176) (i32.const 8))
+    (call $member (local.get $request) (i32.add (local.get $request) (local.get $len)) (i32.const 128) (i32.const 8))
+    (local.set $len)
+    (local.set $request)
+    (call $member (local.get $request) (i32.add (local.get $request) (local.get $len)) (i32.const 144) (i32.const 6))
+    (local.set $name_len)
+    (local.set $name)
+    ;; No name, or one that is no text: the world.
+    (if (i32.ne (call $byte (local.get $name) (i32.add (local.get $name) (local.get $name_len))) (i32.const 34))
+      (then (local.set $name (i32.const 160)) (local.set $name_len (i32.const 7))))
+    (local.set $answer (call $alloc (i32.add (local.get $name_len) (i32.const 64))))
+    (global.set $out (local.get $answer))
+    (call $put (i32.const 256) (i32.const 52))
+    (call $put (i32.add (local.get $name) (i32.const 1)) (i32.sub (local.get $name_len) (i32.const 2)))
+    (call $put (i32.const 320) (i32.const 4))
+    (call $pair (local.get $answer) (i32.sub (global.get $out) (local.get $answer)))))

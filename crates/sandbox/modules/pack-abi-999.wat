@@ -1,0 +1,15 @@
+;; A pack for an ABI that does not exist yet.
+(module
+  (memory (export "memory") 1)
+  (data (i32.const 16) "vendor.openwop.misbehaving-abi")
+  (data (i32.const 64) "vendor.openwop.misbehaving.abi-bomb")
+  (data (i32.const 128) "{\"outcome\":\"completed\",\"output\":null}")
+  (func (export "openwop_abi_version") (result i32) (i32.const 999))
+  (func (export "openwop_pack_name") (result i32 i32) (i32.const 16) (i32.const 30))
+  (func (export "openwop_node_count") (result i32) (i32.const 1))
+  (func (export "openwop_node_id_at") (param i32) (result i32 i32) (i32.const 64) (i32.const 35))
+  (func (export "openwop_alloc") (param i32) (result i32) (i32.const 4096))
+  (func (export "openwop_free") (param i32 i32))
+  (func (export "openwop_node_invoke") (param i32 i32 i32) (result i32 i32)
+    (unreachable)
+    (i32.const 128) (i32.const 39)))

@@ -1,0 +1,159 @@
+//! Counts what is in a module before the compiler sees it.
+//!
+//! The validator of the engine allows modules that are small and take minutes to compile: twenty thousand functions of
+//! fifty thousand local variables each are a few hundred kilobytes. So the sections are walked once, counts are held
+//! against limits, and nothing is believed: what does not add up is left to the validator or refused.
+
+use crate::{Fault, ModuleLimits, nesting};
+
+/// `\0asm`, and version 1 of core modules. Components have another version.
+const HEADER: &[u8] = b"\0asm\x01\0\0\0";
+
+/// Before anybody even looks at the bytes.
+pub(crate) fn size(bytes: &[u8], limits: &ModuleLimits) -> Result<(), Fault> {
+    if bytes.len() > limits.bytes {
+        return Err(too_many("bytes", bytes.len() as u64, limits.bytes as u64));
+    }
+    Ok(())
+}
+
+pub(crate) fn scan(bytes: &[u8], limits: &ModuleLimits) -> Result<(), Fault> {
+    let Some(body) = bytes.strip_prefix(HEADER) else {
+        return Err(Fault::bad_module("it does not start like a core module of version 1"));
+    };
+    let mut reader = Reader { bytes: body };
+    while !reader.bytes.is_empty() {
+        let id = reader.byte()?;
+        let size = reader.number()?;
+        let mut section = Reader { bytes: reader.take(size)? };
+        match id {
+            1 => types(&mut section, limits)?,
+            2 => count(&mut section, "imports", limits.imports)?,
+            3 => count(&mut section, "functions", limits.functions)?,
+            4 => count(&mut section, "tables", limits.tables)?,
+            5 => count(&mut section, "memories", 1)?,
+            6 => count(&mut section, "globals", limits.globals)?,
+            7 => count(&mut section, "exports", limits.exports)?,
+            9 => count(&mut section, "element segments", limits.elements)?,
+            10 => bodies(&mut section, limits)?,
+            11 => count(&mut section, "data segments", limits.data)?,
+            // Custom sections, the start function, the count of data segments; anything else is for the validator.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn count(section: &mut Reader<'_>, what: &str, limit: u32) -> Result<(), Fault> {
+    let found = section.number()?;
+    if found > limit { Err(too_many(what, found.into(), limit.into())) } else { Ok(()) }
+}
+
+/// Function types only; what else there could be in this section is switched off.
+fn types(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<(), Fault> {
+    let found = section.number()?;
+    if found > limits.types {
+        return Err(too_many("types", found.into(), limits.types.into()));
+    }
+    for _ in 0..found {
+        if section.byte()? != 0x60 {
+            return Err(Fault::bad_module("it declares a type that is no function type"));
+        }
+        for what in ["parameters in one type", "results in one type"] {
+            let values = section.number()?;
+            if values > limits.values_per_type {
+                return Err(too_many(what, values.into(), limits.values_per_type.into()));
+            }
+            section.take(values)?;
+        }
+    }
+    Ok(())
+}
+
+fn bodies(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<(), Fault> {
+    let found = section.number()?;
+    if found > limits.functions {
+        return Err(too_many("functions", found.into(), limits.functions.into()));
+    }
+    let mut all: u64 = 0;
+    for _ in 0..found {
+        let size = section.number()?;
+        if u64::from(size) > limits.function_bytes as u64 {
+            return Err(too_many("bytes in one function", size.into(), limits.function_bytes as u64));
+        }
+        let mut body = Reader { bytes: section.take(size)? };
+        let mut own: u64 = 0;
+        for _ in 0..body.number()? {
+            own += u64::from(body.number()?);
+            // Every type of a value that is switched on is one byte long.
+            body.byte()?;
+            if own > limits.locals_per_function.into() {
+                return Err(too_many(
+                    "local variables in one function",
+                    own,
+                    limits.locals_per_function.into(),
+                ));
+            }
+        }
+        nesting::check(&mut body)?;
+        all += own;
+        if all > limits.locals.into() {
+            return Err(too_many("local variables", all, limits.locals.into()));
+        }
+    }
+    Ok(())
+}
+
+fn too_many(what: &str, found: u64, limit: u64) -> Fault {
+    Fault::bad_module(format!("it has {found} {what}, and at most {limit} are allowed"))
+}
+
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Fault> {
+        let (first, rest) = self.bytes.split_first().ok_or_else(cut_off)?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    pub(crate) fn take(&mut self, length: u32) -> Result<&'a [u8], Fault> {
+        let length = usize::try_from(length).map_err(|_| cut_off())?;
+        let (taken, rest) = self.bytes.split_at_checked(length).ok_or_else(cut_off)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    /// An unsigned LEB128 number of at most 32 bits.
+    pub(crate) fn number(&mut self) -> Result<u32, Fault> {
+        let mut value: u64 = 0;
+        for shift in [0, 7, 14, 21, 28] {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return u32::try_from(value).map_err(|_| Fault::bad_module("a number in it is too long"));
+            }
+        }
+        Err(Fault::bad_module("a number in it is too long"))
+    }
+
+    /// A LEB128 number of whatever kind, of which only the length matters.
+    pub(crate) fn skip_number(&mut self) -> Result<(), Fault> {
+        for _ in 0..10 {
+            if self.byte()? & 0x80 == 0 {
+                return Ok(());
+            }
+        }
+        Err(Fault::bad_module("a number in it is too long"))
+    }
+}
+
+fn cut_off() -> Fault {
+    Fault::bad_module("it is cut off")
+}
