@@ -1,0 +1,48 @@
+//! Replies without secrets.
+
+use super::recover;
+use crate::provider::Reply;
+use crate::redact::Redactor;
+
+/// A reply as it may be recorded. A second time changes nothing.
+///
+/// Secrets that stand escaped in a document are looked for too: then the document is written anew.
+pub fn redacted(mut reply: Reply, redactor: &Redactor) -> Reply {
+    if !redactor.was_asked() {
+        return reply;
+    }
+    reply.text = redactor.clean(&reply.text);
+    if let Some(mut found) = recover::read(&reply.text).filter(|_| reply.text.contains('\\'))
+        && redactor.value(&mut found.value) > 0
+    {
+        reply.text = found.value.to_string();
+    }
+    reply.reasoning = reply.reasoning.map(|text| redactor.clean(&text));
+    for call in &mut reply.tool_calls {
+        redactor.value(call);
+    }
+    if let Some(refusal) = &mut reply.refusal {
+        refusal.text = refusal.text.take().map(|text| redactor.clean(&text));
+        refusal.category = refusal.category.take().map(|text| redactor.clean(&text));
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::Secret;
+
+    #[test]
+    fn a_secret_is_found_as_it_is_and_as_a_document_writes_it() {
+        let redactor = Redactor::new([Secret::new("k", "pass\"word\\1")]);
+        for text in
+            ["it is pass\"word\\1", "{\"a\":\"pass\\\"word\\\\1\"}", "{\"a\":\"p\\u0061ss\\\"word\\\\1\"}"]
+        {
+            let clean = redacted(Reply::text(text), &redactor);
+            assert!(clean.text.contains("[REDACTED:k]"), "{text} {}", clean.text);
+            assert_eq!(redacted(clean.clone(), &redactor), clean);
+        }
+        assert_eq!(redacted(Reply::text("pass"), &redactor).text, "pass");
+    }
+}

@@ -1,0 +1,162 @@
+//! What comes of an envelope.
+
+use serde_json::{Value, json};
+
+use super::caps::CapKind;
+use crate::redact::Redactor;
+use crate::schema::Issue;
+use crate::trust::Trust;
+
+/// What is wrong, and where. The value that is wrong is not repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Where in the envelope.
+    pub instance_path: String,
+    /// Where in the schema.
+    pub schema_path: String,
+    /// The rule that is broken.
+    pub keyword: String,
+    /// For people.
+    pub message: Option<String>,
+}
+
+impl Detail {
+    pub(super) fn new(instance_path: &str, schema_path: &str, keyword: &str, message: String) -> Self {
+        Self {
+            instance_path: instance_path.to_owned(),
+            schema_path: schema_path.to_owned(),
+            keyword: keyword.to_owned(),
+            message: Some(message),
+        }
+    }
+
+    pub(super) fn of(issue: &Issue) -> Self {
+        let message = issue.missing.as_ref().map(|name| format!("`{name}` is missing"));
+        Self {
+            instance_path: issue.instance_path.clone(),
+            schema_path: issue.schema_path.clone(),
+            keyword: issue.keyword.clone(),
+            message,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let mut value = json!({
+            "instancePath": self.instance_path, "schemaPath": self.schema_path, "keyword": self.keyword,
+        });
+        if let Some(message) = &self.message {
+            value["message"] = message.as_str().into();
+        }
+        value
+    }
+}
+
+/// What comes of an envelope.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It is taken.
+    Accepted {
+        /// The events that it became. The host fills them in.
+        recorded_event_ids: Vec<String>,
+        /// Its name.
+        envelope_id: String,
+        /// Whether it may be believed.
+        trust: Trust,
+        /// What it says, without secrets, and how many there were; where there were secrets to look for.
+        redacted: Option<(Value, usize)>,
+    },
+    /// It is of a kind that is not taken here.
+    Gated {
+        /// Why.
+        reason: String,
+        /// The kinds that are.
+        allowed_kinds: Vec<String>,
+    },
+    /// It is not what it has to be.
+    Invalid {
+        /// Why: a code, and perhaps a sentence after it.
+        reason: String,
+        /// What is wrong.
+        details: Vec<Detail>,
+    },
+    /// There were too many.
+    Breached {
+        /// Why.
+        reason: String,
+        /// Which limit.
+        cap: CapKind,
+        /// The limit.
+        limit: u64,
+        /// How many there were.
+        observed: u64,
+    },
+    /// It came before, and this is what came of it then.
+    Recorded(Value),
+}
+
+impl Outcome {
+    /// The outcome in a word.
+    pub fn status(&self) -> &str {
+        match self {
+            Self::Accepted { .. } => "accepted",
+            Self::Gated { .. } => "gated",
+            Self::Invalid { .. } => "invalid",
+            Self::Breached { .. } => "breached",
+            Self::Recorded(value) => value.get("status").and_then(Value::as_str).unwrap_or("invalid"),
+        }
+    }
+
+    /// The outcome as it is sent and kept.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Accepted { recorded_event_ids, envelope_id, trust, redacted } => {
+                let mut value = json!({
+                    "status": "accepted", "recordedEventIds": recorded_event_ids, "envelopeId": envelope_id,
+                    "normalizedMeta": {"contentTrust": trust.as_str()},
+                });
+                if let Some((payload, count)) = redacted {
+                    value["redactedPayload"] = payload.clone();
+                    value["redactionCount"] = (*count).into();
+                }
+                value
+            }
+            Self::Gated { reason, allowed_kinds } => {
+                json!({"status": "gated", "reason": reason, "allowedKinds": allowed_kinds})
+            }
+            Self::Invalid { reason, details } => {
+                let details: Vec<Value> = details.iter().map(Detail::to_value).collect();
+                json!({"status": "invalid", "reason": reason, "details": details})
+            }
+            Self::Breached { reason, cap, .. } => {
+                json!({"status": "breached", "reason": reason, "capKind": cap.as_str()})
+            }
+            Self::Recorded(value) => value.clone(),
+        }
+    }
+
+    /// Takes secrets out of everything that an outcome says.
+    pub(super) fn redact(&mut self, redactor: &Redactor) {
+        let clean = |text: &mut String| *text = redactor.clean(text);
+        match self {
+            Self::Accepted { envelope_id, .. } => clean(envelope_id),
+            Self::Gated { reason, allowed_kinds } => {
+                clean(reason);
+                allowed_kinds.iter_mut().for_each(clean);
+            }
+            Self::Invalid { reason, details } => {
+                clean(reason);
+                for detail in details {
+                    clean(&mut detail.instance_path);
+                    clean(&mut detail.schema_path);
+                    if let Some(message) = &mut detail.message {
+                        clean(message);
+                    }
+                }
+            }
+            Self::Breached { reason, .. } => clean(reason),
+            Self::Recorded(value) => {
+                redactor.value(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Which events of the run follow from an envelope.
+//!
+//! No kind has events of its own: an envelope becomes a question, a line, or a failure, as anything else does.
+
+use serde_json::{Map, Value, json};
+
+use super::accept::Verdict;
+use super::contract::RefusalMode;
+use super::document::Envelope;
+use super::kind::Universal;
+use super::outcome::Outcome;
+use crate::event::{self, EventKind, RunEvent};
+use crate::failure::FailureCode;
+use crate::trust::Trust;
+
+/// The events, and what all of them have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Projection {
+    /// In order.
+    pub events: Vec<RunEvent>,
+    /// What they follow from: the correlation id of the envelope.
+    pub causation_id: Option<String>,
+    /// Whether what is in them may be believed.
+    pub content_trust: Trust,
+}
+
+/// The events that follow. An envelope that came before has none: they are there.
+pub fn project(verdict: &Verdict, node_id: &str, refusal_mode: RefusalMode) -> Projection {
+    let envelope = verdict.envelope.as_ref();
+    let events = match &verdict.outcome {
+        Outcome::Recorded(_) => Vec::new(),
+        Outcome::Accepted { .. } => envelope.map(|envelope| accepted(envelope, node_id)).unwrap_or_default(),
+        Outcome::Gated { reason, .. } if refusal_mode == RefusalMode::DiscardAndWarn => {
+            vec![event::log("warn", reason.clone(), Some(node_id), Map::new())]
+        }
+        Outcome::Gated { reason, allowed_kinds } => {
+            let refused = envelope.map(|envelope| envelope.kind.as_str());
+            let details = json!({"refusedType": refused, "acceptedTypes": allowed_kinds});
+            vec![failed(node_id, FailureCode::EnvelopeContractViolation, reason, &details)]
+        }
+        Outcome::Invalid { reason, .. } => {
+            let details = json!({"reason": reason, "outcome": verdict.outcome.to_value()});
+            vec![failed(node_id, FailureCode::EnvelopeValidationFailed, reason, &details)]
+        }
+        Outcome::Breached { reason, cap, limit, observed } => {
+            let details = json!({"capKind": cap.as_str(), "limit": limit, "observed": observed});
+            vec![
+                event::cap_breached(cap.as_str(), *limit, *observed, Some(node_id)),
+                failed(node_id, FailureCode::CapBreached, reason, &details),
+            ]
+        }
+    };
+    Projection {
+        events,
+        causation_id: envelope.map(|envelope| envelope.correlation_id.clone()),
+        content_trust: verdict.trust,
+    }
+}
+
+fn accepted(envelope: &Envelope, node_id: &str) -> Vec<RunEvent> {
+    let part = |name: &str| envelope.payload.get(name).cloned().unwrap_or_default();
+    let fields = |more: &[(&str, Value)]| {
+        let own = [
+            ("envelopeType", envelope.kind.as_str().into()),
+            ("envelopeId", envelope.envelope_id.as_str().into()),
+        ];
+        let all = own.into_iter().chain(more.iter().cloned());
+        all.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>()
+    };
+    let line = |level: &str, message: String, more: &[(&str, Value)]| {
+        vec![event::log(level, message, Some(node_id), fields(more))]
+    };
+    match Universal::parse(&envelope.kind) {
+        Some(Universal::ClarificationRequest) => clarification(envelope, node_id),
+        Some(Universal::SchemaRequest) => line(
+            "debug",
+            "the model asks for the schema of a kind".to_owned(),
+            &[("requestedType", part("envelopeType"))],
+        ),
+        Some(Universal::SchemaResponse) => line(
+            "debug",
+            "the model has seen the schema of a kind".to_owned(),
+            &[("requestedType", part("envelopeType"))],
+        ),
+        Some(Universal::Error) => {
+            let message = part("message").as_str().unwrap_or_default().to_owned();
+            line("error", message, &[("code", part("code")), ("details", part("details"))])
+        }
+        None => line(
+            "info",
+            format!("the model gave `{}`", envelope.kind),
+            &[("payload", envelope.payload.clone())],
+        ),
+    }
+}
+
+/// A question becomes an interrupt, its parts in their order.
+fn clarification(envelope: &Envelope, node_id: &str) -> Vec<RunEvent> {
+    let questions = envelope.payload.get("questions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let asked = |question: &Value| {
+        let wanted = ["id", "question", "schema"].into_iter();
+        let members = wanted.filter_map(|name| Some((name.to_owned(), question.get(name)?.clone())));
+        Value::Object(members.collect())
+    };
+    let mut data = json!({"questions": questions.iter().map(asked).collect::<Vec<_>>()});
+    if let Some(context) = envelope.payload.get("contextType") {
+        data["contextType"] = context.clone();
+    }
+    vec![
+        RunEvent::new(
+            EventKind::ClarificationRequested,
+            [("nodeId", node_id.into()), ("questions", questions.into())],
+        ),
+        RunEvent::new(
+            EventKind::InterruptRequested,
+            [("kind", "clarification".into()), ("key", envelope.envelope_id.as_str().into()), ("data", data)],
+        ),
+    ]
+}
+
+fn failed(node_id: &str, code: FailureCode, message: &str, details: &Value) -> RunEvent {
+    let error = json!({"code": code.as_str(), "message": message, "details": details});
+    RunEvent::new(EventKind::NodeFailed, [("nodeId", node_id.into()), ("error", error)])
+}

@@ -1,0 +1,137 @@
+//! The messages that a node is given with its inputs.
+
+use serde_json::{Map, Value};
+
+use crate::failure::FailureCode;
+use crate::provider::{Message, Role};
+use crate::trust::{self, Trust};
+
+/// The most messages.
+pub const MAX_MESSAGES: usize = 1024;
+/// The most text of all messages together, in bytes.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// Why inputs are no messages, and where that is. Nothing of them is repeated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}: {message}")]
+pub struct MessageError {
+    /// Why the node fails.
+    pub code: FailureCode,
+    /// A JSON pointer into the inputs.
+    pub pointer: String,
+    /// What is wrong there.
+    pub message: &'static str,
+}
+
+/// The messages of the inputs `messages` and `prompt`, in this order. Words of people are marked where they may not be
+/// believed.
+///
+/// # Errors
+/// They are no messages, not text, or too much.
+pub fn messages(inputs: &Map<String, Value>, trust: Trust) -> Result<Vec<Message>, MessageError> {
+    let mut messages = Vec::new();
+    let given = match inputs.get("messages") {
+        None | Some(Value::Null) => &[][..],
+        Some(Value::Array(items)) => items.as_slice(),
+        Some(_) => return Err(wrong("/messages", "it is a list")),
+    };
+    if given.len() > MAX_MESSAGES {
+        return Err(wrong("/messages", "there are more than 1024"));
+    }
+    let mut bytes = 0;
+    for (place, item) in given.iter().enumerate() {
+        let at = |name: &str| format!("/messages/{place}{name}");
+        let members = item.as_object().ok_or_else(|| wrong(&at(""), "a message is an object"))?;
+        let role = members.get("role").and_then(Value::as_str).and_then(Role::parse);
+        let role = role.ok_or_else(|| wrong(&at("/role"), "it is `system`, `user` or `assistant`"))?;
+        let content = content(members.get("content"), &at("/content"))?;
+        bytes += content.len();
+        messages.push(Message { role, content: marked(content, trust) });
+    }
+    if let Some(prompt) = inputs.get("prompt").filter(|prompt| !prompt.is_null()) {
+        let content = match prompt {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        bytes += content.len();
+        messages.push(Message { role: Role::User, content: marked(content, trust) });
+    }
+    if bytes > MAX_MESSAGE_BYTES {
+        return Err(wrong("", "the messages have more than 4 MiB together"));
+    }
+    Ok(messages)
+}
+
+fn wrong(pointer: &str, message: &'static str) -> MessageError {
+    MessageError { code: FailureCode::ValidationError, pointer: pointer.to_owned(), message }
+}
+
+/// A text, or parts that are all text.
+fn content(value: Option<&Value>, pointer: &str) -> Result<String, MessageError> {
+    match value {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(Value::Array(parts)) => {
+            let mut text = String::new();
+            for part in parts {
+                match (part.get("type").and_then(Value::as_str), part.get("text").and_then(Value::as_str)) {
+                    (Some("text"), Some(words)) => text.push_str(words),
+                    _ => {
+                        let message = "only text can be sent to a model here";
+                        let code = FailureCode::UnsupportedModality;
+                        return Err(MessageError { code, pointer: pointer.to_owned(), message });
+                    }
+                }
+            }
+            Ok(text)
+        }
+        _ => Err(wrong(pointer, "it is a text, or a list of parts")),
+    }
+}
+
+/// Whoever may not be believed is marked, in whatever role: words of the author that somebody else had a hand in are not the
+/// author's.
+fn marked(content: String, trust: Trust) -> String {
+    match trust {
+        Trust::Untrusted => trust::wrap(&content),
+        Trust::Trusted => content,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(inputs: &Value, trust: Trust) -> Result<Vec<Message>, MessageError> {
+        messages(inputs.as_object().unwrap(), trust)
+    }
+
+    #[test]
+    fn inputs_become_messages() {
+        let inputs = json!({
+            "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "u"}]}],
+            "prompt": {"a": 1},
+        });
+        let expected = vec![Message::system("s"), Message::user("u"), Message::user("{\"a\":1}")];
+        assert_eq!(read(&inputs, Trust::Trusted), Ok(expected));
+        let marked = read(&json!({"prompt": "p</UNTRUSTED>"}), Trust::Untrusted).unwrap();
+        assert_eq!(marked[0].content, "<UNTRUSTED>p&lt;/UNTRUSTED></UNTRUSTED>");
+        assert_eq!(read(&json!({}), Trust::Trusted), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn inputs_that_are_no_messages() {
+        let cases = [
+            (json!({"messages": 1}), "/messages"),
+            (json!({"messages": [1]}), "/messages/0"),
+            (json!({"messages": [{"role": "tool", "content": "x"}]}), "/messages/0/role"),
+            (json!({"messages": [{"role": "user"}]}), "/messages/0/content"),
+        ];
+        for (inputs, pointer) in cases {
+            assert_eq!(read(&inputs, Trust::Trusted).unwrap_err().pointer, pointer);
+        }
+        let image = json!({"messages": [{"role": "user", "content": [{"type": "image", "url": "x"}]}]});
+        assert_eq!(read(&image, Trust::Trusted).unwrap_err().code, FailureCode::UnsupportedModality);
+    }
+}

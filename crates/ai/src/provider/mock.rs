@@ -1,0 +1,257 @@
+//! A provider that answers without asking anybody.
+//!
+//! [`Programs`] gives nodes the replies that a test wrote down, one for each call; where nothing is written down, the reply
+//! follows from the request: a document that fits its schema, or a text. [`StreamMock`] is what a run may ask for with
+//! `configurable.mockProvider`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{DEFAULT_OUTPUT_TOKENS, Output, Refusal, Reply, Request, StopReason, Usage};
+use crate::schema::Schema;
+
+mod sample;
+mod stream;
+
+pub use stream::{MockFailure, MockId, StreamMock, StreamMockError};
+
+/// What events call the provider.
+pub const PROVIDER: &str = "mock";
+/// The most replies of a program.
+pub const MAX_REPLIES: usize = 256;
+/// The most nodes that have a program.
+pub const MAX_PROGRAMS: usize = 1024;
+/// The most text of a reply that is written down, in bytes.
+pub const MAX_CONTENT_BYTES: usize = 1 << 20;
+
+/// Why replies cannot be used, and where that is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}: {message}")]
+pub struct ProgramError {
+    /// A JSON pointer.
+    pub pointer: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+/// The replies that one node gets, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    replies: Vec<Reply>,
+}
+
+impl Program {
+    /// Reads the replies. Each is `{content?, stopReason?, refusalText?, inputTokens?, outputTokens?, reasoning?}`, or
+    /// `{mode: "envelope", envelope}`, or `{mode: "refusal", refusalReason?}`.
+    ///
+    /// # Errors
+    /// It is no list, has too many replies, or one of them is none.
+    pub fn read(value: &Value) -> Result<Self, ProgramError> {
+        let error = |message: String| ProgramError { pointer: "/program".to_owned(), message };
+        let entries = value.as_array().ok_or_else(|| error("a program is a list of replies".to_owned()))?;
+        if entries.len() > MAX_REPLIES {
+            return Err(error(format!("a program has at most {MAX_REPLIES} replies")));
+        }
+        let replies = entries.iter().enumerate().map(|(place, entry)| reply(place, entry));
+        Ok(Self { replies: replies.collect::<Result<_, _>>()? })
+    }
+
+    /// How many replies there are.
+    pub fn len(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_empty()
+    }
+}
+
+fn reply(place: usize, entry: &Value) -> Result<Reply, ProgramError> {
+    let error = |name: &str, message: &str| ProgramError {
+        pointer: format!("/program/{place}{}{name}", if name.is_empty() { "" } else { "/" }),
+        message: message.to_owned(),
+    };
+    let members = entry.as_object().ok_or_else(|| error("", "a reply is an object"))?;
+    let text = |name: &str| match members.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.len() <= MAX_CONTENT_BYTES => Ok(Some(text.clone())),
+        Some(Value::String(_)) => Err(error(name, "it has more than a mebibyte")),
+        Some(_) => Err(error(name, "it is a text")),
+    };
+    let count = |name: &str| match members.get(name) {
+        None => Ok(None),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| error(name, "it is a number from 0")),
+    };
+    let known = |allowed: &[&str]| match members.keys().find(|name| !allowed.contains(&name.as_str())) {
+        Some(name) => Err(error(name, "replies have no such member")),
+        None => Ok(()),
+    };
+    let usage = || {
+        Ok::<_, ProgramError>(Usage {
+            input_tokens: count("inputTokens")?.unwrap_or(100),
+            output_tokens: count("outputTokens")?.unwrap_or(50),
+            ..Usage::default()
+        })
+    };
+    let refused = |text: Option<String>| Reply {
+        stop: StopReason::Safety,
+        refusal: Some(Refusal { text, category: None }),
+        ..Reply::text("")
+    };
+    match text("mode")?.as_deref() {
+        Some("envelope") => {
+            known(&["mode", "envelope", "inputTokens", "outputTokens"])?;
+            let envelope = members.get("envelope").ok_or_else(|| error("envelope", "it is missing"))?;
+            let text = match envelope {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            Ok(Reply { usage: usage()?, ..Reply::text(text) })
+        }
+        Some("refusal") => {
+            known(&["mode", "refusalReason", "refusalText", "inputTokens", "outputTokens"])?;
+            let words = text("refusalReason")?.or(text("refusalText")?);
+            Ok(Reply { usage: usage()?, ..refused(words) })
+        }
+        Some(_) => Err(error("mode", "it is `envelope` or `refusal`")),
+        None => {
+            known(&["content", "stopReason", "refusalText", "reasoning", "inputTokens", "outputTokens"])?;
+            let stop = match text("stopReason")? {
+                Some(word) => {
+                    StopReason::parse(&word).ok_or_else(|| error("stopReason", "there is no such reason"))?
+                }
+                None => StopReason::EndTurn,
+            };
+            let refusal = text("refusalText")?;
+            let base = if refusal.is_some() { refused(refusal) } else { Reply { stop, ..Reply::text("") } };
+            Ok(Reply {
+                text: text("content")?.unwrap_or_default(),
+                reasoning: text("reasoning")?,
+                usage: usage()?,
+                ..base
+            })
+        }
+    }
+}
+
+/// What the nodes of all runs are answered. The state is small, plain, and passed around by whoever calls.
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    nodes: BTreeMap<String, Playing>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Playing {
+    program: Program,
+    next: usize,
+    last_room: Option<u32>,
+}
+
+impl Programs {
+    /// Gives a node its replies, in the place of those that it had. The oldest name goes where there are too many.
+    pub fn program(&mut self, node_id: &str, program: Program) {
+        if self.nodes.len() >= MAX_PROGRAMS && !self.nodes.contains_key(node_id) {
+            self.nodes.pop_first();
+        }
+        self.nodes.insert(node_id.to_owned(), Playing { program, next: 0, last_room: None });
+    }
+
+    /// Forgets everything.
+    pub fn reset(&mut self) {
+        self.nodes.clear();
+    }
+
+    /// How much room the last call of a node asked for.
+    pub fn last_room(&self, node_id: &str) -> Option<u32> {
+        self.nodes.get(node_id)?.last_room
+    }
+
+    /// The next reply of a node. Without one that was written down, it follows from the request.
+    pub fn answer(&mut self, node_id: &str, request: &Request) -> Reply {
+        let Some(playing) = self.nodes.get_mut(node_id) else {
+            return default_reply(request);
+        };
+        playing.last_room = Some(request.max_output_tokens);
+        let reply = playing.program.replies.get(playing.next).cloned();
+        playing.next = playing.next.saturating_add(1);
+        let mut reply = reply.unwrap_or_else(|| default_reply(request));
+        reply.model = Some(request.model.clone());
+        reply
+    }
+}
+
+/// The reply that follows from a request, the same one every time.
+pub fn default_reply(request: &Request) -> Reply {
+    let text = match &request.output {
+        Output::Text => {
+            let asked = request.conversation().last().map_or("", |message| message.content.as_str());
+            format!("mock reply to: {}", canon::budget::truncate(asked, 1024))
+        }
+        Output::Json { schema, .. } => document(schema).to_string(),
+    };
+    let words = |text: &str| u64::try_from(text.split_whitespace().count()).unwrap_or(u64::MAX);
+    let usage = Usage {
+        input_tokens: request.messages.iter().map(|message| words(&message.content)).sum(),
+        output_tokens: words(&text).min(u64::from(DEFAULT_OUTPUT_TOKENS)),
+        ..Usage::default()
+    };
+    Reply { usage, model: Some(request.model.clone()), ..Reply::text(text) }
+}
+
+/// A document that fits a schema, where one is easily found.
+fn document(schema: &Value) -> Value {
+    let sampled = sample::sample(schema);
+    match Schema::compile(schema) {
+        Ok(compiled) if compiled.is_valid(&sampled) => sampled,
+        _ => json!({}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Message;
+
+    #[test]
+    fn replies_that_are_none() {
+        let cases = [
+            (json!({}), "/program"),
+            (json!([1]), "/program/0"),
+            (json!([{"content": 1}]), "/program/0/content"),
+            (json!([{}, {"stopReason": "tired"}]), "/program/1/stopReason"),
+            (json!([{"mode": "other"}]), "/program/0/mode"),
+            (json!([{"mode": "envelope"}]), "/program/0/envelope"),
+            (json!([{"text": "x"}]), "/program/0/text"),
+            (json!([{"outputTokens": -1}]), "/program/0/outputTokens"),
+        ];
+        for (program, pointer) in cases {
+            assert_eq!(Program::read(&program).unwrap_err().pointer, pointer, "{program}");
+        }
+    }
+
+    #[test]
+    fn a_node_gets_its_replies_in_order_and_then_what_follows_from_the_request() {
+        let program = Program::read(&json!([
+            {"mode": "envelope", "envelope": {"valid": true}},
+            {"mode": "refusal", "refusalReason": "no"},
+            {"stopReason": "max_tokens", "content": "{\"valid\":"},
+        ]))
+        .unwrap();
+        let mut programs = Programs::default();
+        programs.program("n", program);
+        let schema =
+            json!({"type": "object", "required": ["valid"], "properties": {"valid": {"type": "boolean"}}});
+        let mut request = Request::new("m", vec![Message::user("?")], Output::json("x", schema));
+        request.max_output_tokens = 50;
+        assert_eq!(programs.answer("n", &request).text, "{\"valid\":true}");
+        let refused = programs.answer("n", &request);
+        assert_eq!(refused.refusal.unwrap().text.as_deref(), Some("no"));
+        assert!(programs.answer("n", &request).stop.is_truncation());
+        assert_eq!(programs.answer("n", &request).text, "{\"valid\":true}");
+        assert_eq!(programs.last_room("n"), Some(50));
+        assert_eq!(programs.answer("other", &request), programs.answer("other", &request));
+        assert_eq!(programs.last_room("other"), None);
+    }
+}

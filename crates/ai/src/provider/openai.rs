@@ -1,0 +1,244 @@
+//! Chat completions, as OpenAI and many others serve them: requests to bytes, bytes to replies.
+//!
+//! The base may be anybody's, so a model server on the same machine works as well as a large provider.
+
+use serde_json::{Map, Value, json};
+
+use super::http::{Endpoint, HttpRequest, SendError, failure};
+use super::sse::SseReader;
+use super::{
+    Delta, MAX_REPLY_BYTES, Output, ProviderError, Refusal, Reply, Request, StopReason, Usage, strict,
+};
+
+/// Where OpenAI serves it.
+pub const DEFAULT_BASE: &str = "https://api.openai.com/v1";
+
+/// A request as it is sent.
+///
+/// # Errors
+/// The credential would be sent in the clear.
+pub fn request(request: &Request, endpoint: &Endpoint) -> Result<HttpRequest, SendError> {
+    let url = endpoint.base.join("/v1", "/chat/completions");
+    endpoint.post(url, "authorization", "Bearer ", &body(request, endpoint.base.host()), request.stream)
+}
+
+fn body(request: &Request, host: &str) -> Value {
+    let messages: Vec<Value> = request
+        .messages
+        .iter()
+        .map(|message| json!({"role": message.role.as_str(), "content": message.content}))
+        .collect();
+    let mut body = json!({"model": request.model, "messages": messages});
+    // OpenAI renamed the limit; others know it by its first name.
+    let limit = if host.ends_with("openai.com") { "max_completion_tokens" } else { "max_tokens" };
+    body[limit] = request.max_output_tokens.into();
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = temperature.into();
+    }
+    if let Some(top_p) = request.top_p {
+        body["top_p"] = top_p.into();
+    }
+    if let Some(seed) = request.seed {
+        body["seed"] = seed.into();
+    }
+    if !request.stop.is_empty() {
+        body["stop"] = request.stop.clone().into();
+    }
+    if let Output::Json { name, schema } = &request.output {
+        let format = json!({"name": name, "schema": schema, "strict": strict::is_strict(schema)});
+        body["response_format"] = json!({"type": "json_schema", "json_schema": format});
+    }
+    if request.stream {
+        body["stream"] = true.into();
+        body["stream_options"] = json!({"include_usage": true});
+    }
+    body
+}
+
+/// The reply of an answer that came at once.
+///
+/// # Errors
+/// The answer is a failure, or no completion.
+pub fn reply(
+    status: u16,
+    header: &dyn Fn(&str) -> Option<String>,
+    body: &[u8],
+) -> Result<Reply, ProviderError> {
+    let document = document(body);
+    if !(200..300).contains(&status) {
+        let error = document.as_ref().ok().and_then(|document| document.get("error"));
+        let name = |member: &str| error.and_then(|error| error.get(member)).and_then(Value::as_str);
+        return Err(failure(status, header, name("code").or(name("type"))));
+    }
+    let document = document?;
+    let choice = document.pointer("/choices/0").ok_or(ProviderError::invalid("there is no choice in it"))?;
+    let message = choice
+        .get("message")
+        .and_then(Value::as_object)
+        .ok_or(ProviderError::invalid("there is no message in it"))?;
+    let text = |name: &str| {
+        message.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(ToOwned::to_owned)
+    };
+    let refusal = text("refusal");
+    let stop = stop_reason(choice.get("finish_reason"));
+    Ok(Reply {
+        text: text("content").unwrap_or_default(),
+        reasoning: text("reasoning_content").or_else(|| text("reasoning")),
+        stop,
+        refusal: refused(refusal, stop),
+        tool_calls: message
+            .get("tool_calls")
+            .and_then(Value::as_array)
+            .map(|calls| tool_calls(calls))
+            .unwrap_or_default(),
+        usage: usage(document.get("usage")),
+        model: document.get("model").and_then(Value::as_str).map(ToOwned::to_owned),
+    })
+}
+
+pub(super) fn document(body: &[u8]) -> Result<Value, ProviderError> {
+    let limits = canon::json::Limits::DEFAULT.max_bytes(MAX_REPLY_BYTES).max_depth(64);
+    canon::json::read(body, &limits).map_err(|_| ProviderError::invalid("it is no JSON, or too much of it"))
+}
+
+fn refused(text: Option<String>, stop: StopReason) -> Option<Refusal> {
+    match (text, stop) {
+        (Some(text), _) => Some(Refusal { text: Some(text), category: None }),
+        (None, StopReason::Safety) => {
+            Some(Refusal { text: None, category: Some("content_filter".to_owned()) })
+        }
+        (None, _) => None,
+    }
+}
+
+fn stop_reason(reason: Option<&Value>) -> StopReason {
+    match reason.and_then(Value::as_str) {
+        Some("stop") => StopReason::EndTurn,
+        // The limit that we gave: a model's own comes as an error.
+        Some("length") => StopReason::MaxTokens,
+        Some("tool_calls" | "function_call") => StopReason::ToolUse,
+        Some("content_filter") => StopReason::Safety,
+        _ => StopReason::Unknown,
+    }
+}
+
+fn usage(usage: Option<&Value>) -> Usage {
+    let Some(usage) = usage else { return Usage::default() };
+    let count = |name: &str| usage.get(name).and_then(Value::as_u64);
+    Usage {
+        input_tokens: count("prompt_tokens").unwrap_or(0),
+        output_tokens: count("completion_tokens").unwrap_or(0),
+        cache_read_tokens: usage.pointer("/prompt_tokens_details/cached_tokens").and_then(Value::as_u64),
+        cache_write_tokens: None,
+    }
+}
+
+/// Calls of tools in one form: `{id, name, arguments}`.
+fn tool_calls(calls: &[Value]) -> Vec<Value> {
+    let call = |call: &Value| {
+        let function = call.get("function");
+        let part = |name: &str| function.and_then(|function| function.get(name)).cloned().unwrap_or_default();
+        json!({"id": call.get("id").cloned().unwrap_or_default(), "name": part("name"), "arguments": part("arguments")})
+    };
+    calls.iter().take(128).map(call).collect()
+}
+
+/// A reply that comes piece by piece.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    reader: SseReader,
+    text: String,
+    reasoning: String,
+    refusal: String,
+    stop: Option<StopReason>,
+    usage: Usage,
+    model: Option<String>,
+    ended: bool,
+}
+
+impl Stream {
+    /// A stream at its beginning.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes, and gives the pieces that are in them.
+    ///
+    /// # Errors
+    /// The stream is none of this protocol, is too much, or tells of a failure.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Delta>, ProviderError> {
+        let events = self
+            .reader
+            .feed(bytes)
+            .map_err(|_| ProviderError::invalid("an event of the stream is too long"))?;
+        let mut deltas = Vec::new();
+        for event in events {
+            if event.data.trim() == "[DONE]" {
+                self.ended = true;
+                continue;
+            }
+            let chunk = document(event.data.as_bytes())?;
+            let chunk =
+                chunk.as_object().ok_or(ProviderError::invalid("an event of the stream is no object"))?;
+            self.chunk(chunk, &mut deltas)?;
+        }
+        Ok(deltas)
+    }
+
+    fn chunk(&mut self, chunk: &Map<String, Value>, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            let code = error.get("code").or(error.get("type")).and_then(Value::as_str);
+            return Err(ProviderError { status: None, ..failure(500, &|_| None, code) });
+        }
+        if let Some(counted) = chunk.get("usage").filter(|counted| counted.is_object()) {
+            self.usage = usage(Some(counted));
+        }
+        if let Some(model) = chunk.get("model").and_then(Value::as_str) {
+            self.model.get_or_insert_with(|| model.to_owned());
+        }
+        let Some(choice) = chunk.get("choices").and_then(|choices| choices.get(0)) else { return Ok(()) };
+        if choice.get("finish_reason").is_some_and(|reason| !reason.is_null()) {
+            self.stop = Some(stop_reason(choice.get("finish_reason")));
+        }
+        let piece = |name: &str| {
+            choice.pointer(&format!("/delta/{name}")).and_then(Value::as_str).filter(|text| !text.is_empty())
+        };
+        if let Some(text) = piece("reasoning_content").or_else(|| piece("reasoning")) {
+            self.reasoning.push_str(text);
+            deltas.push(Delta::Reasoning(text.to_owned()));
+        }
+        if let Some(text) = piece("content") {
+            self.text.push_str(text);
+            deltas.push(Delta::Text(text.to_owned()));
+        }
+        self.refusal.push_str(piece("refusal").unwrap_or_default());
+        within(self.text.len() + self.reasoning.len() + self.refusal.len())
+    }
+
+    /// The reply, when the stream is over.
+    ///
+    /// # Errors
+    /// It ended before the reply did.
+    pub fn finish(self) -> Result<Reply, ProviderError> {
+        let Some(stop) = self.stop.or(self.ended.then_some(StopReason::Unknown)) else {
+            return Err(ProviderError {
+                detail: Some("the stream ended too early"),
+                ..ProviderError::unavailable()
+            });
+        };
+        let refusal = Some(self.refusal).filter(|text| !text.is_empty());
+        Ok(Reply {
+            text: self.text,
+            reasoning: Some(self.reasoning).filter(|text| !text.is_empty()),
+            stop,
+            refusal: refused(refusal, stop),
+            tool_calls: Vec::new(),
+            usage: self.usage,
+            model: self.model,
+        })
+    }
+}
+
+pub(super) fn within(length: usize) -> Result<(), ProviderError> {
+    if length > MAX_REPLY_BYTES { Err(ProviderError::invalid("it has more than 4 MiB")) } else { Ok(()) }
+}

@@ -1,0 +1,133 @@
+//! What a call cost, as it is recorded.
+
+use serde_json::{Map, Value};
+
+use crate::event::{EventKind, RunEvent};
+use crate::provider::Usage;
+
+/// A call, as far as its record names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'c> {
+    /// The provider.
+    pub provider: &'c str,
+    /// The model.
+    pub model: &'c str,
+    /// The node that asked.
+    pub node_id: Option<&'c str>,
+    /// Whether the reply was recorded before and nobody was asked.
+    pub cache_hit: bool,
+}
+
+/// The event of one call: counters and names, nothing else.
+pub fn event(call: Call<'_>, usage: Usage) -> RunEvent {
+    RunEvent::new(
+        EventKind::ProviderUsage,
+        [
+            ("provider", call.provider.into()),
+            ("model", call.model.into()),
+            ("inputTokens", usage.input_tokens.into()),
+            ("outputTokens", usage.output_tokens.into()),
+            ("totalTokens", usage.input_tokens.saturating_add(usage.output_tokens).into()),
+            ("cacheHit", if call.cache_hit { true.into() } else { Value::Null }),
+            ("cacheReadTokens", usage.cache_read_tokens.into()),
+            ("cacheWriteTokens", usage.cache_write_tokens.into()),
+            ("nodeId", call.node_id.into()),
+        ],
+    )
+}
+
+/// Why a payload is not recorded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A member is missing, is wrong, or does not belong there.
+    #[error("`{0}` is missing, is wrong, or does not belong there")]
+    InvalidArgument(String),
+    /// It names a credential.
+    #[error("the payload names a credential")]
+    CredentialLeak,
+}
+
+impl Refused {
+    /// The code on the wire.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidArgument(_) => "invalid_argument",
+            Self::CredentialLeak => "provider_usage_credential_leak",
+        }
+    }
+}
+
+/// Checks a payload that somebody else made.
+///
+/// # Errors
+/// It names a credential, or is not what the event may say.
+pub fn check(payload: &Value) -> Result<Map<String, Value>, Refused> {
+    if names_a_credential(payload) {
+        return Err(Refused::CredentialLeak);
+    }
+    let wrong = |name: &str| Refused::InvalidArgument(name.chars().take(64).collect());
+    let members = payload.as_object().ok_or_else(|| wrong("payload"))?;
+    for name in ["provider", "model", "inputTokens", "outputTokens"] {
+        if !members.contains_key(name) {
+            return Err(wrong(name));
+        }
+    }
+    for (name, value) in members {
+        let fits = match name.as_str() {
+            "provider" | "model" => value.as_str().is_some_and(|text| !text.is_empty()),
+            "inputTokens" | "outputTokens" | "totalTokens" | "cacheReadTokens" | "cacheWriteTokens" => {
+                value.is_u64()
+            }
+            "costEstimateUsd" => value.as_f64().is_some_and(|cost| cost >= 0.0),
+            "currency" => value.as_str().is_some_and(is_currency),
+            "cacheHit" => value.is_boolean(),
+            "nodeId" | "traceId" => value.is_string(),
+            _ => false,
+        };
+        if !fits {
+            return Err(wrong(name));
+        }
+    }
+    Ok(members.clone())
+}
+
+/// Whether a document names a credential, anywhere.
+pub(crate) fn names_a_credential(document: &Value) -> bool {
+    // The text of a document has every name and every value of it.
+    let text = document.to_string();
+    text.contains("credentialRef") || text.contains("secret:")
+}
+
+fn is_currency(text: &str) -> bool {
+    text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn payloads_that_are_refused() {
+        let with = |name: &str, value: Value| {
+            let mut payload = json!({"provider": "mock", "model": "m", "inputTokens": 1, "outputTokens": 2});
+            payload[name] = value;
+            payload
+        };
+        let invalid = |name: &str| Some(Refused::InvalidArgument(name.to_owned()));
+        let cases = [
+            (json!({"model": "m", "inputTokens": 1, "outputTokens": 2}), invalid("provider")),
+            (with("inputTokens", json!(-1)), invalid("inputTokens")),
+            (with("currency", json!("usd")), invalid("currency")),
+            (with("prompt", json!("text")), invalid("prompt")),
+            (with("traceId", json!("secret:key")), Some(Refused::CredentialLeak)),
+            (with("credentialRef", json!("x")), Some(Refused::CredentialLeak)),
+            (json!([]), invalid("payload")),
+            (with("costEstimateUsd", json!(0.5)), None),
+        ];
+        for (payload, expected) in cases {
+            assert_eq!(check(&payload).err(), expected, "{payload}");
+        }
+    }
+}
