@@ -17,6 +17,7 @@ mod names;
 mod output;
 mod preference;
 mod snapshot;
+mod step_set;
 mod trace;
 
 pub use assessment::{AssessedDimension, Normalization, ValidationResult};
@@ -47,4 +48,5 @@ pub use snapshot::{
     LoopPathEntry, Pending, PendingStep, Running, SNAPSHOT_VERSION, SnapshotKind, SnapshotRef,
     StepInstanceKey,
 };
+pub use step_set::StepSet;
 pub use trace::{TraceEntry, TraceKind, TraceRef};

@@ -1,9 +1,9 @@
 //! The identity of a snapshot, computed in one pass over its set of completed steps.
 //!
 //! A snapshot's reference is the digest of its canonical JSON. Nearly all of that JSON is the
-//! list of completed steps, which is sorted already and holds plain names. Sending it through a
-//! general canonicaliser (serialise, check, collect, sort, write) costs a dozen times the hashing
-//! itself and grows with every step; here the known form is written straight into the hasher.
+//! list of completed steps. Sending it through a general canonicaliser (serialise, check, collect,
+//! sort, write) costs a dozen times the hashing itself and grows with every step; here the
+//! pieces of canonical JSON that the set keeps go straight into the hasher.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use canon::digest::Digest;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::record::{CompletedSteps, EngineState, ExecutionSnapshot, SnapshotRef, StepInstanceKey};
+use crate::record::{CompletedSteps, EngineState, ExecutionSnapshot, SnapshotRef};
 
 /// A snapshot with its reference, which was computed from it: the two cannot disagree.
 ///
@@ -106,20 +106,12 @@ impl Sink {
 
     fn completed(&mut self, completed: &CompletedSteps) {
         self.text("{\"kind\":\"set\",\"values\":[");
-        let mut separator = "\"";
-        for key in &completed.values {
-            if is_plain(key) {
-                self.reserve(key.as_str().len() + 4);
-                self.buffer.extend_from_slice(separator.as_bytes());
-                self.buffer.extend_from_slice(key.as_str().as_bytes());
-                self.buffer.push(b'"');
-            } else {
-                // Never written by us; but whatever was read has an identity too.
-                let text = canonical::to_string(key).expect("a text has a canonical form");
-                self.text(separator.trim_end_matches('"'));
-                self.text(&text);
-            }
-            separator = ",\"";
+        // Nearly all bytes of a long run: they go to the hasher as they are kept, without a copy.
+        self.hasher.update(&self.buffer);
+        self.buffer.clear();
+        for (number, piece) in completed.values.canonical_pieces().enumerate() {
+            // The comma before the very first key is none.
+            self.hasher.update(&piece.as_bytes()[usize::from(number == 0)..]);
         }
         self.text("]}");
     }
@@ -128,11 +120,6 @@ impl Sink {
         self.hasher.update(&self.buffer);
         SnapshotRef(Digest::from_bytes(self.hasher.finalize().into()))
     }
-}
-
-/// Whether a key is written as it is, without escapes.
-fn is_plain(key: &StepInstanceKey) -> bool {
-    key.as_str().bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
 }
 
 #[cfg(test)]

@@ -228,6 +228,19 @@ impl SessionFiles {
         Writer::lock(self, session, known)
     }
 
+    /// Keeps collections out for as long as the answer lives, so that whoever copies the files finds all that they refer
+    /// to. Writers are not held up. `None` where there are no sessions, and nothing to collect.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] during a collection, and those of the disk.
+    pub fn hold(&self) -> Result<Option<Box<dyn crate::disk::Lock>>, StoreError> {
+        let dir = layout::sessions();
+        match self.disk().stat(&dir).map_err(StoreError::disk("look at", &dir))? {
+            Some(_) => self.share_store().map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// When a session's manifest was last written, and how long it is, without reading it.
     ///
     /// # Errors

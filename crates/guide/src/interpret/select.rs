@@ -256,7 +256,7 @@ impl<'a> Selection<'a> {
             // Outside of loops the id is the key: nothing has to be put together to look it up.
             return self.completed.values.contains(id);
         }
-        self.completed.values.contains(&StepInstanceKey::new(id, path))
+        self.completed.values.contains(StepInstanceKey::new(id, path).as_str())
     }
 
     /// Marks something of the current path as done.

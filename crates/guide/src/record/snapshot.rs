@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::step_set::StepSet;
 use super::{AttemptId, BlockerReport, Capability, DecodeError, DelimiterSafe, StepName, UserOnlyDependency};
 
 /// The version of the snapshot format, of the file and of its payload.
@@ -101,7 +102,7 @@ pub struct Blocked {
 #[serde(tag = "kind", rename = "set")]
 pub struct CompletedSteps {
     /// The keys.
-    pub values: BTreeSet<StepInstanceKey>,
+    pub values: StepSet,
 }
 
 /// Whether a step is pending.
@@ -341,6 +342,6 @@ impl EngineState {
         let on_stack = stack.iter().map(|frame| (&frame.loop_id, frame.iteration));
         rule(on_path.eq(on_stack), "the pending step's path is not the loop stack")?;
         let key = StepInstanceKey::new(step.step_id.as_str(), &step.loop_path);
-        rule(!completed.values.contains(&key), "the pending step is completed already")
+        rule(!completed.values.contains(key.as_str()), "the pending step is completed already")
     }
 }

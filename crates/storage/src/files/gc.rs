@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use canon::digest::Digest;
-use guide::record::{SessionId, SnapshotRef};
+use guide::record::{Event, SessionId, SnapshotRef};
 
 use super::{SessionFiles, layout, writer};
 use crate::disk::{DiskPath, FileKind, Sharing};
@@ -35,6 +35,8 @@ pub struct GcReport {
     pub retained_sessions: usize,
     /// Sessions that stay although they are old, because they are marked.
     pub spared_sessions: Vec<SessionId>,
+    /// Sessions that stay although they are old, because somebody waits for them.
+    pub awaited_sessions: Vec<SessionId>,
     /// How many snapshots were deleted, or would be.
     pub deleted_snapshots: usize,
     /// How many workflows were deleted, or would be.
@@ -83,6 +85,18 @@ impl SessionFiles {
     /// [`StoreError::Busy`] while somebody writes, and those of the disk. Whatever was deleted before an
     /// error is not missed.
     pub fn gc(&self, retention: Retention) -> Result<GcReport, StoreError> {
+        self.gc_sparing(retention, &|_| false)
+    }
+
+    /// As [`SessionFiles::gc`], sparing old sessions that somebody waits for. `is_awaited` is asked with the events of a session.
+    ///
+    /// # Errors
+    /// As [`SessionFiles::gc`].
+    pub fn gc_sparing(
+        &self,
+        retention: Retention,
+        is_awaited: &dyn Fn(&[Event]) -> bool,
+    ) -> Result<GcReport, StoreError> {
         if self.disk().stat(&layout::sessions()).map_err(StoreError::disk("look at", "sessions"))?.is_none() {
             return Ok(GcReport::default());
         }
@@ -93,7 +107,7 @@ impl SessionFiles {
         // Nothing may be deleted because of what memory says about the disk.
         self.0.snapshots.forget();
         let mut report = GcReport::default();
-        let mut survey = self.survey(retention, &mut report)?;
+        let mut survey = self.survey(retention, is_awaited, &mut report)?;
         self.mark_bases(&mut survey.marks, &mut report);
         if !report.warnings.is_empty() {
             report.outcome = GcOutcome::SafeMode;
@@ -127,7 +141,12 @@ impl SessionFiles {
     }
 
     /// Looks at every session: which are expired, and what the others need.
-    fn survey(&self, retention: Retention, report: &mut GcReport) -> Result<Survey, StoreError> {
+    fn survey(
+        &self,
+        retention: Retention,
+        is_awaited: &dyn Fn(&[Event]) -> bool,
+        report: &mut GcReport,
+    ) -> Result<Survey, StoreError> {
         let dir = layout::sessions();
         let mut survey = Survey::default();
         let mut names = self.disk().list(&dir).map_err(StoreError::disk("list", &dir))?;
@@ -157,11 +176,14 @@ impl SessionFiles {
             let written = self.manifest_stat(&session)?.map_or(0, |stat| stat.modified_ms);
             let idle = retention.now_ms.saturating_sub(recorded.max(written));
             if idle >= retention.ttl_ms {
-                if !self.is_kept(&session)? {
+                if self.is_kept(&session)? {
+                    report.spared_sessions.push(session);
+                } else if is_awaited(&prefix.loaded.events) {
+                    report.awaited_sessions.push(session);
+                } else {
                     survey.expired.push(session);
                     continue;
                 }
-                report.spared_sessions.push(session);
             }
             report.retained_sessions += 1;
             let marks = &mut survey.marks;

@@ -260,6 +260,38 @@ fn what_belongs_to_a_run_is_found_by_it(store: &dyn RunStore) {
     );
 }
 
+fn an_artifact_is_replaced_only_by_who_has_seen_what_it_holds(store: &dyn RunStore) {
+    let put = Change::PutArtifact { run_id: "run".into(), artifact_id: "x".into(), document: bytes("one") };
+    commit(store, [create("run", "acme", None), put]).unwrap();
+    let replace = |artifact: &str, seen: &str, document: &str| Change::ReplaceArtifact {
+        run_id: "run".into(),
+        artifact_id: artifact.into(),
+        seen: Digest::of_bytes(seen.as_bytes()),
+        document: bytes(document),
+    };
+    let told = |action: &str| Change::Audit { tenant: "acme".into(), entry: bytes(action) };
+    for (artifact, seen) in [("x", "two"), ("x", ""), ("y", "one"), ("y", "")] {
+        let refused = commit(store, [told("no"), replace(artifact, seen, "three")]);
+        assert_eq!(refused, Err(CommitError::ArtifactChanged), "{artifact} {seen:?}");
+    }
+    assert_eq!(store.artifact("run", "x").unwrap(), Some(bytes("one")));
+    assert_eq!(store.artifact("run", "y").unwrap(), None);
+    assert!(store.audit("acme", 0, u64::MAX, 9).unwrap().is_empty(), "what is refused is refused whole");
+    // Many saw the same; they all go before the first of them is answered, and one is in time.
+    let (sender, receiver) = channel();
+    for number in 0..8 {
+        let sender = sender.clone();
+        let done = Box::new(move |result| sender.send((number, result)).unwrap());
+        store.commit(Commit { changes: vec![replace("x", "one", &format!("by {number}"))] }, done);
+    }
+    let answers: Vec<(i32, Result<(), CommitError>)> = receiver.iter().take(8).collect();
+    let in_time: Vec<_> = answers.iter().filter(|(_, result)| result.is_ok()).collect();
+    assert_eq!(in_time.len(), 1, "{answers:?}");
+    assert_eq!(store.artifact("run", "x").unwrap(), Some(bytes(&format!("by {}", in_time[0].0))));
+    let late = answers.iter().filter(|(_, result)| *result == Err(CommitError::ArtifactChanged));
+    assert_eq!(late.count(), 7);
+}
+
 fn subscriptions_and_their_deliveries(store: &dyn RunStore) {
     let put = Change::PutWebhook { tenant: "acme".into(), webhook_id: "h".into(), document: bytes("{}") };
     let delivery = |id: &str, due, attempts| Change::PutDelivery {
@@ -409,7 +441,7 @@ fn the_oldest_answers_are_deleted_first(store: &dyn RunStore) {
 
 type Law = (&'static str, fn(&dyn RunStore));
 
-const CONTRACT: [Law; 17] = [
+const CONTRACT: [Law; 18] = [
     ("a run is read as it was committed", a_run_is_read_as_it_was_committed),
     ("another tenant finds nothing", another_tenant_finds_nothing),
     ("sequences are dense", sequences_are_dense_and_a_refused_commit_leaves_no_trace),
@@ -422,6 +454,7 @@ const CONTRACT: [Law; 17] = [
     ("checkpoints", a_checkpoint_is_written_once_and_found_by_its_entry),
     ("definitions by digest and id", definitions_are_kept_by_digest_and_the_newest_is_found_by_id),
     ("what belongs to a run", what_belongs_to_a_run_is_found_by_it),
+    ("replaced artifacts", an_artifact_is_replaced_only_by_who_has_seen_what_it_holds),
     ("subscriptions and deliveries", subscriptions_and_their_deliveries),
     ("open runs page by page", open_runs_are_found_page_by_page),
     ("runs of one commit", runs_of_one_commit_are_created_and_taken_further),

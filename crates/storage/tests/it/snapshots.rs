@@ -48,7 +48,7 @@ fn a_snapshot_that_lost_steps_is_stored_whole_and_reads_back() {
     let cursor = walk.advance("x").append(&files, Some(&cursor)).unwrap().cursor;
     let parent = walk.snapshot().snapshot_ref();
     let other = ExecutionSnapshot::new(EngineState::Running(Running {
-        completed: CompletedSteps { values: BTreeSet::from([StepInstanceKey::new("elsewhere", &[])]) },
+        completed: CompletedSteps { values: [StepInstanceKey::new("elsewhere", &[])].into_iter().collect() },
         loop_stack: Vec::new(),
         pending: Pending::None,
     }));

@@ -1,6 +1,5 @@
 //! A session that grows, made of the events that the engine would record.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use canon::canonical;
@@ -10,7 +9,7 @@ use guide::plan::{AppendPlan, Planned};
 use guide::record::{
     AdvanceIntent, AdvanceOutcome, AttemptId, CompletedSteps, DedupeKey, EdgeCause, EdgeCauseKind, EdgeKind,
     EngineState, Event, EventData, ExecutionSnapshot, NodeId, NodeKind, OutputChannel, OutputPayload,
-    Pending, PendingStep, RunId, Running, Scope, SessionId, SnapshotRef, StepInstanceKey, StepName,
+    Pending, PendingStep, RunId, Running, Scope, SessionId, SnapshotRef, StepInstanceKey, StepName, StepSet,
     WorkflowSourceKind,
 };
 use guide::snapshot_digest::{NamedSnapshot, snapshot_ref};
@@ -58,7 +57,7 @@ pub(crate) struct Walk {
     log: SessionState,
     run: RunId,
     node: NodeId,
-    done: BTreeSet<StepInstanceKey>,
+    done: StepSet,
     last: Option<SnapshotRef>,
     workflow: Vec<u8>,
     pub(crate) events: Vec<Event>,
@@ -76,7 +75,7 @@ impl Walk {
             session,
             run,
             node,
-            done: BTreeSet::new(),
+            done: StepSet::default(),
             last: None,
             workflow,
             events: Vec::new(),
