@@ -22,9 +22,8 @@ use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use server::http::{Fixtures, HttpState, Options, Settings, router};
+use server::http::{Fixtures, HttpState, Options, Settings, answer_one};
 use storage::sqlite::SqliteRuns;
-use tower::ServiceExt as _;
 
 const KEY: &str = "ilk_live_000000000000000000000001";
 
@@ -119,7 +118,7 @@ async fn ask(state: &HttpState, method: &str, path: &str, once: Option<&[u8]>, b
     }
     // What is no request at all never gets as far as the service.
     let Ok(request) = request.body(axum::body::Body::from(body)) else { return (400, Value::Null) };
-    let response = router(state.clone()).oneshot(request).await.expect("the service always answers");
+    let response = answer_one(state.clone(), request).await;
     let status = response.status().as_u16();
     let bytes = response.into_body().collect().await.expect("the body is there").to_bytes();
     (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))

@@ -16,6 +16,7 @@ struct Asset {
 pub(crate) struct Assets {
     style: Asset,
     script: Asset,
+    plugins: Asset,
     icon: Asset,
 }
 
@@ -34,6 +35,12 @@ impl Assets {
                 "text/javascript; charset=utf-8",
                 include_bytes!("../assets/console.js"),
             ),
+            plugins: Asset::new(
+                "plugins",
+                "js",
+                "text/javascript; charset=utf-8",
+                include_bytes!("../assets/plugins.js"),
+            ),
             icon: Asset::new("mark", "svg", "image/svg+xml", include_bytes!("../assets/mark.svg")),
         }
     }
@@ -46,13 +53,18 @@ impl Assets {
         format!("/assets/{}", self.script.name)
     }
 
+    pub(crate) fn plugins(&self) -> String {
+        format!("/assets/{}", self.plugins.name)
+    }
+
     pub(crate) fn icon(&self) -> String {
         format!("/assets/{}", self.icon.name)
     }
 
     /// Answers a request for a file. Its name says what is in it, so it may be kept forever.
     pub(crate) fn answer(&self, name: &str, headers: &HeaderMap) -> Response {
-        let found = [&self.style, &self.script, &self.icon].into_iter().find(|asset| asset.name == name);
+        let known = [&self.style, &self.script, &self.plugins, &self.icon];
+        let found = known.into_iter().find(|asset| asset.name == name);
         let Some(asset) = found else {
             return (StatusCode::NOT_FOUND, "there is no such file; load the page again").into_response();
         };

@@ -95,6 +95,7 @@ pub(crate) const ALL: &[BuiltIn] = &[
     page(("workflows", "guided"), "/workflows/guided/:workflowId", "Workflow", &[ManifestRead], handler!(workflow::guided)),
     page(("workspaces", "list"), "/workspaces", "Workspaces", &[RunsRead], handler!(workspaces::show)).menu(WORK),
     page(("workspaces", "workspace"), "/workspaces/:runId/:nodeId", "Workspace", &[RunsRead], handler!(workspace::show)),
+    action(("plugins", "rpc"), "/plugins/rpc", "Message of a plugin", &[], handler!(plugin::rpc)),
     page(("modules", "list"), "/modules", "Modules", &[], handler!(modules::show)).menu(HOST),
     page(("keys", "list"), "/keys", "Keys", &[Admin], handler!(keys::show)).menu(HOST),
     action(("keys", "revoke"), "/keys/:keyId/revoke", "Take back", &[Admin], handler!(keys::revoke)),

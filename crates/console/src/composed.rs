@@ -7,6 +7,7 @@ mod files;
 mod finding;
 mod lint;
 mod module;
+mod plugins;
 mod redact;
 mod shell;
 
@@ -16,11 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use composition::declare::Workspace;
 use composition::{Input, Outcome, compose};
+use host::plugins::{PluginPack, Plugins};
 use host::runs::{Caller, Scope};
 use serde_json::{Value, json};
 
 use self::files::{Sources, Stamp};
 pub(crate) use self::finding::Finding;
+pub(crate) use self::plugins::ARTIFACT_VIEWER;
 pub(crate) use self::shell::{Handle, Item, Module, Shell, Surface};
 use crate::builtins;
 
@@ -30,19 +33,33 @@ const MAX_SHELLS: usize = 64;
 /// Composes, and remembers.
 pub(crate) struct Composer {
     directory: PathBuf,
+    plugins: Option<Arc<Plugins>>,
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    stamp: Option<Stamp>,
+    stamp: Option<(Stamp, u64)>,
     sources: Arc<Sources>,
     shells: HashMap<BTreeSet<Scope>, Arc<Shell>>,
 }
 
 impl Composer {
-    pub(crate) fn new(directory: PathBuf) -> Self {
-        Self { directory, known: Mutex::default() }
+    pub(crate) fn new(directory: PathBuf, plugins: Option<Arc<Plugins>>) -> Self {
+        Self { directory, plugins, known: Mutex::default() }
+    }
+
+    /// What the files and the packs say.
+    fn sources(&self, stamp: &Stamp, packs: &[PluginPack]) -> Sources {
+        let mut sources = Sources::read(&self.directory, stamp);
+        if let Some(plugins) = &self.plugins {
+            sources.modules.extend(plugins::modules(plugins, packs));
+        }
+        sources
+    }
+
+    fn packs(&self) -> (u64, Arc<[PluginPack]>) {
+        self.plugins.as_ref().map(|plugins| plugins.packs()).unwrap_or_default()
     }
 
     /// Where modules and policy are read from.
@@ -52,7 +69,7 @@ impl Composer {
 
     /// Why a key is shown to a caller, or not, in words: as everything was given to the kernel, whether or not that composes.
     pub(crate) fn explain(&self, caller: &Caller, key: &str) -> String {
-        let sources = Sources::read(&self.directory, &Stamp::take(&self.directory));
+        let sources = self.sources(&Stamp::take(&self.directory), &self.packs().1);
         let scopes: BTreeSet<Scope> = caller.scopes.iter().copied().collect();
         let mut findings = Vec::new();
         let modules: Vec<Value> =
@@ -65,12 +82,13 @@ impl Composer {
 
     /// What a caller is shown. The files are looked at each time, and read when they are others.
     pub(crate) fn shell(&self, caller: &Caller) -> Arc<Shell> {
-        let stamp = Stamp::take(&self.directory);
+        let (generation, packs) = self.packs();
+        let stamp = (Stamp::take(&self.directory), generation);
         let scopes: BTreeSet<Scope> = caller.scopes.iter().copied().collect();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.stamp.as_ref() != Some(&stamp) {
             *known = Known {
-                sources: Arc::new(Sources::read(&self.directory, &stamp)),
+                sources: Arc::new(self.sources(&stamp.0, &packs)),
                 stamp: Some(stamp),
                 shells: HashMap::new(),
             };

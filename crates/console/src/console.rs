@@ -8,16 +8,18 @@ use axum::Router;
 use axum::extract::State;
 use flow::event::Millis;
 use host::guided::Tenants;
+use host::plugins::Plugins;
 use host::runs::Runs;
 use host::runs::rates::{Rate, RateLimiter, RateLimits};
 use host::system::{Clock, Entropy};
 use host::workspaces::Workspaces;
+use http::HeaderValue;
 use tokio::sync::Semaphore;
 
 use crate::assets::Assets;
 use crate::composed::Composer;
 use crate::dispatch;
-use crate::door::Sessions;
+use crate::door::{self, Sessions};
 use crate::setting::Desired;
 
 /// How many live views there may be at once. Each holds a connection.
@@ -46,11 +48,13 @@ pub struct Facts {
     pub workspace_roots: Vec<PathBuf>,
     /// Says what the process runs with, and what it would run with if it began now.
     pub settings: Arc<dyn Fn() -> Desired + Send + Sync>,
+    /// The plugins that are installed, on a host that has any place for them.
+    pub plugins: Option<Arc<Plugins>>,
 }
 
 impl Default for Facts {
     fn default() -> Self {
-        Self { workspace_roots: Vec::new(), settings: Arc::new(Desired::default) }
+        Self { workspace_roots: Vec::new(), settings: Arc::new(Desired::default), plugins: None }
     }
 }
 
@@ -76,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) facts: Facts,
     pub(crate) assets: Assets,
+    /// The policy of every page.
+    pub(crate) policy: HeaderValue,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) attempts: RateLimiter,
     pub(crate) streams: Arc<Semaphore>,
@@ -99,7 +105,8 @@ impl Console {
         Self(Arc::new(Shared {
             sessions: Sessions::new(options.cookie_secrets, https, options.entropy),
             guided: options.guided,
-            composer: Composer::new(options.data_dir.join("console")),
+            composer: Composer::new(options.data_dir.join("console"), facts.plugins.clone()),
+            policy: door::policy(facts.plugins.as_ref().and_then(|plugins| plugins.origin())),
             workspaces: Workspaces::new(options.data_dir.join("workspaces")),
             facts,
             assets: Assets::new(),

@@ -29,9 +29,9 @@ pub(crate) async fn answer(console: Arc<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     if let Some(name) = path.strip_prefix("/assets/") {
-        return door::guard(console.assets.answer(name, &parts.headers));
+        return door::guard(console.assets.answer(name, &parts.headers), &console.policy);
     }
-    door::guard(entered(&console, &parts, body).await)
+    door::guard(entered(&console, &parts, body).await, &console.policy)
 }
 
 async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
@@ -161,6 +161,10 @@ fn shown(call: &Call, answer: Answer) -> Response {
             (status, Html(layout::page(call, &page).0)).into_response()
         }
         Answer::See(path) => see(&path),
+        Answer::Data(value) => {
+            ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], value.to_string())
+                .into_response()
+        }
         Answer::File(name, bytes) => {
             // Kept and never shown by the browser, whatever it holds.
             let name: String = name

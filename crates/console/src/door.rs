@@ -16,11 +16,18 @@ use http::{HeaderName, HeaderValue};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// The policy of every page. The only frames there are those of the origin of plugins, wherever they are led.
+pub(crate) fn policy(plugins: Option<&str>) -> HeaderValue {
+    let framed =
+        plugins.and_then(|origin| HeaderValue::from_str(&format!("{POLICY}; frame-src {origin}")).ok());
+    framed.unwrap_or(HeaderValue::from_static(POLICY))
+}
+
 /// What every answer says, but for how long it may be kept.
-pub(crate) fn guard(mut response: Response) -> Response {
+pub(crate) fn guard(mut response: Response, policy: &HeaderValue) -> Response {
     let headers = response.headers_mut();
-    let fixed: [(HeaderName, &'static str); 5] = [
-        (CONTENT_SECURITY_POLICY, POLICY),
+    headers.insert(CONTENT_SECURITY_POLICY, policy.clone());
+    let fixed: [(HeaderName, &'static str); 4] = [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (X_FRAME_OPTIONS, "DENY"),

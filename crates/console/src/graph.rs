@@ -2,7 +2,7 @@
 //!
 //! The layout is ours because what it has to do is small: layers by longest path, order within a layer by the mean place of the
 //! neighbours, long edges led through the layers between. It is O(nodes + edges) for each sweep, and the same graph always gives the
-//! same drawing.
+//! same drawing. A large one is drawn in parts, so that no page grows with it.
 
 mod layers;
 
@@ -12,8 +12,12 @@ use maud::{Markup, PreEscaped, Render as _, html};
 
 use self::layers::{Layout, layout};
 
-/// The most nodes that are drawn. More would be no picture any more.
+/// The most nodes that are laid out. More would be no picture any more.
 pub(crate) const MAX_NODES: usize = 2000;
+/// The most bytes of the nodes of one part: some 250 nodes with names of a common length.
+const NODE_BYTES: usize = 55_000;
+/// The most bytes of the lines of one part.
+const EDGE_BYTES: usize = 25_000;
 
 const WIDTH: i64 = 172;
 const HEIGHT: i64 = 42;
@@ -42,32 +46,114 @@ pub(crate) struct Node {
     pub(crate) href: Option<String>,
 }
 
-/// The drawing. Nodes have the ids `n0`, `n1`, … in their order.
-pub(crate) fn draw(graph: &Graph) -> Markup {
-    let (nodes, edges) = (graph.nodes.len(), &graph.edges);
-    if nodes > MAX_NODES {
-        return html! { p.notice { "The graph has " (nodes) " nodes, which is more than can be drawn (" (MAX_NODES) ")." } };
-    }
-    let placed = layout(nodes, edges);
-    let (width, height) = size(&placed);
-    let mut svg = String::with_capacity(nodes * 220 + edges.len() * 60);
-    let _ = write!(
-        svg,
-        "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"group\" aria-label=\"Graph of {nodes} nodes\">"
-    );
-    draw_edges(&mut svg, &placed);
-    for (place, node) in graph.nodes.iter().enumerate() {
-        draw_node(&mut svg, place, node, corner(&placed, place));
-    }
-    svg.push_str("</svg>");
-    html! { div.graph tabindex="0" { (PreEscaped(svg)) } }
+/// A graph with a place for every node, in parts that each fit into a page.
+///
+/// A part is a run of nodes, layer by layer; what leads out of it goes on at the edge of the picture.
+pub(crate) struct Drawing {
+    graph: Graph,
+    placed: Layout,
+    /// The markup of each node.
+    drawn: Vec<String>,
+    /// The nodes of each part, by their places in the graph. There is always one part.
+    parts: Vec<Vec<usize>>,
 }
 
-/// The states of the nodes, for a drawing that is there already.
-pub(crate) fn states(graph: &Graph) -> Markup {
-    let pairs: Vec<String> =
-        graph.nodes.iter().enumerate().map(|(place, node)| format!("n{place}={}", node.tone)).collect();
-    html! { span hidden data-states=(pairs.join(" ")) {} }
+impl Drawing {
+    /// Lays a graph out. Nodes have the ids `n0`, `n1`, … in their order.
+    ///
+    /// # Errors
+    /// What to say of a graph that is too large.
+    pub(crate) fn new(graph: Graph) -> Result<Self, Markup> {
+        let nodes = graph.nodes.len();
+        if nodes > MAX_NODES {
+            return Err(
+                html! { p.notice { "The graph has " (nodes) " nodes, which is more than can be drawn (" (MAX_NODES) ")." } },
+            );
+        }
+        let placed = layout(nodes, &graph.edges);
+        let drawn: Vec<String> = (0..nodes).map(|place| draw_node(&graph, &placed, place)).collect();
+        let mut order: Vec<usize> = (0..nodes).collect();
+        order.sort_by_key(|place| placed.places[*place]);
+        let mut parts = vec![Vec::new()];
+        let mut bytes = 0;
+        for place in order {
+            bytes += drawn[place].len();
+            if bytes > NODE_BYTES && parts.last().is_some_and(|part| !part.is_empty()) {
+                parts.push(Vec::new());
+                bytes = drawn[place].len();
+            }
+            if let Some(part) = parts.last_mut() {
+                part.push(place);
+            }
+        }
+        Ok(Self { graph, placed, drawn, parts })
+    }
+
+    /// How many parts there are, at least one.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The first and the last node of a part, counted from 1 in the order in which they are drawn.
+    pub(crate) fn range(&self, part: usize) -> (usize, usize) {
+        let before: usize = self.parts.iter().take(part).map(Vec::len).sum();
+        (before + 1, before + self.parts.get(part).map_or(0, Vec::len))
+    }
+
+    /// The part to begin with: the first in which something is under way, waits or failed.
+    pub(crate) fn lively_part(&self) -> usize {
+        let is_lively =
+            |place: &usize| matches!(self.graph.nodes[*place].tone, "busy" | "wait" | "bad" | "held");
+        self.parts.iter().position(|part| part.iter().any(is_lively)).unwrap_or(0)
+    }
+
+    /// The picture of a part.
+    pub(crate) fn draw(&self, part: usize) -> Markup {
+        let members = self.parts.get(part).map_or(&[][..], Vec::as_slice);
+        let window = self.window(members);
+        let (left, upper, width, height) = window;
+        let (lines, omitted) = edges(&self.placed, self.graph.nodes.len(), members);
+        let mut svg = String::with_capacity(NODE_BYTES + EDGE_BYTES);
+        let _ = write!(
+            svg,
+            "<svg viewBox=\"{left} {upper} {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"group\" aria-label=\"Graph of {} nodes\">{lines}",
+            members.len()
+        );
+        for place in members {
+            svg.push_str(&self.drawn[*place]);
+        }
+        svg.push_str("</svg>");
+        html! {
+            div.graph tabindex="0" { (PreEscaped(svg)) }
+            @if omitted > 0 { p.muted { (omitted) " more lines are not drawn." } }
+        }
+    }
+
+    /// The states of the nodes of a part, for a picture that is there already.
+    pub(crate) fn states(&self, part: usize) -> Markup {
+        let members = self.parts.get(part).map_or(&[][..], Vec::as_slice);
+        let mut pairs = String::with_capacity(members.len() * 10);
+        for place in members {
+            let _ = write!(pairs, "n{place}={} ", self.graph.nodes[*place].tone);
+        }
+        html! { span hidden data-states=(pairs.trim_end()) {} }
+    }
+
+    /// What a part covers: its left upper corner, its width and its height.
+    fn window(&self, members: &[usize]) -> (i64, i64, i64, i64) {
+        if self.parts.len() == 1 {
+            let (width, height) = size(&self.placed);
+            return (0, 0, width, height);
+        }
+        let corners = || members.iter().map(|place| corner(&self.placed, *place));
+        let (left, right) = (corners().map(|at| at.0).min(), corners().map(|at| at.0).max());
+        let (upper, lower) = (corners().map(|at| at.1).min(), corners().map(|at| at.1).max());
+        let (left, upper) = (left.unwrap_or(0), upper.unwrap_or(0));
+        // Half of the gap to the next layer is seen, with the lines that go there.
+        let (width, height) =
+            (right.unwrap_or(0) - left + WIDTH + GAP_X, lower.unwrap_or(0) - upper + HEIGHT + 2 * MARGIN);
+        (left - GAP_X / 2, upper - MARGIN, width, height)
+    }
 }
 
 fn size(placed: &Layout) -> (i64, i64) {
@@ -87,28 +173,48 @@ fn corner(placed: &Layout, node: usize) -> (i64, i64) {
     (MARGIN + count(layer) * (WIDTH + GAP_X), MARGIN + half_rows * (HEIGHT + GAP_Y) / 2)
 }
 
-fn draw_edges(svg: &mut String, placed: &Layout) {
-    let (mut lines, mut tips) = (String::new(), String::new());
-    for path in &placed.paths {
+/// The lines that begin or end in a part, and how many there was no room for.
+fn edges(placed: &Layout, nodes: usize, members: &[usize]) -> (String, usize) {
+    let mut is_member = vec![false; nodes];
+    members.iter().for_each(|place| is_member[*place] = true);
+    let touches =
+        |ends: [Option<&usize>; 2]| ends.into_iter().flatten().any(|end| is_member.get(*end) == Some(&true));
+    let (mut lines, mut tips, mut back) = (String::new(), String::new(), String::new());
+    let mut omitted = 0;
+    for path in placed.paths.iter().filter(|path| touches([path.first(), path.last()])) {
+        let mut line = String::new();
         for (place, pair) in path.windows(2).enumerate() {
             let (from, to) = (corner(placed, pair[0]), corner(placed, pair[1]));
             let (x0, y0) = (from.0 + WIDTH, from.1 + HEIGHT / 2);
-            let (x1, y1) = (to.0, to.1 + HEIGHT / 2);
-            let middle = i64::midpoint(x0, x1);
+            let (across, down) = (to.0 - x0, to.1 - from.1);
             if place == 0 {
-                let _ = write!(lines, "M{x0} {y0}");
+                let _ = write!(line, "M{x0} {y0}");
             } else {
                 // Through a layer in between, straight.
-                let _ = write!(lines, "H{x0}");
+                let _ = write!(line, "H{x0}");
             }
-            let _ = write!(lines, "C{middle} {y0} {middle} {y1} {x1} {y1}");
-            if place + 2 == path.len() {
-                let _ = write!(tips, "M{x1} {y1}l-7-4v8z");
+            if down == 0 {
+                let _ = write!(line, "h{across}");
+            } else {
+                let half = across / 2;
+                let _ = write!(line, "c{half} 0 {half} {down} {across} {down}");
             }
         }
+        if lines.len() + line.len() + tips.len() + 20 > EDGE_BYTES {
+            omitted += 1;
+            continue;
+        }
+        lines.push_str(&line);
+        if let Some(last) = path.last() {
+            let (x, y) = corner(placed, *last);
+            let _ = write!(tips, "M{x} {}l-7-4v8z", y + HEIGHT / 2);
+        }
     }
-    let mut back = String::new();
-    for (from, to) in &placed.back {
+    for (from, to) in placed.back.iter().filter(|(from, to)| touches([Some(from), Some(to)])) {
+        if lines.len() + tips.len() + back.len() + 60 > EDGE_BYTES {
+            omitted += 1;
+            continue;
+        }
         let (from, to) = (corner(placed, *from), corner(placed, *to));
         let (x0, y0) = (from.0 + WIDTH / 2, from.1 + HEIGHT);
         let (x1, y1) = (to.0 + WIDTH / 2, to.1 + HEIGHT);
@@ -116,30 +222,29 @@ fn draw_edges(svg: &mut String, placed: &Layout) {
         let _ = write!(back, "M{x0} {y0}C{x0} {low} {x1} {low} {x1} {y1}");
         let _ = write!(tips, "M{x1} {y1}l-4 7h8z");
     }
-    let _ = write!(
-        svg,
+    let drawn = format!(
         "<path class=\"edges\" d=\"{lines}\"/><path class=\"edges back\" d=\"{back}\"/><path class=\"tips\" d=\"{tips}\"/>"
     );
+    (drawn, omitted)
 }
 
-fn draw_node(svg: &mut String, place: usize, node: &Node, (x, y): (i64, i64)) {
+/// One node. How large its box is, and where in it the texts stand, is in the style sheet, once for all.
+fn draw_node(graph: &Graph, placed: &Layout, place: usize) -> String {
+    let node = &graph.nodes[place];
+    let (x, y) = corner(placed, place);
     let escaped = |text: &str| text.render().0;
     let label = escaped(&crate::parts::cut(&node.label, 22));
-    let title = escaped(&format!("{} ({}): {}", crate::parts::cut(&node.label, 200), node.kind, node.state));
-    let _ = write!(svg, "<a id=\"n{place}\" class=\"node {}\"", node.tone);
+    let title = escaped(&format!("{} ({}): {}", crate::parts::cut(&node.label, 80), node.kind, node.state));
+    let kind = escaped(&crate::parts::cut(&node.kind, 26));
+    let mut svg = format!("<a id=\"n{place}\" class=\"node {}\"", node.tone);
     if let Some(href) = &node.href {
         let _ = write!(svg, " href=\"{}\"", escaped(href));
     }
     let _ = write!(
         svg,
-        "><title>{title}</title><rect x=\"{x}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"6\"/>"
+        " transform=\"translate({x} {y})\"><title>{title}</title><rect/><text>{label}</text><text class=\"kind\">{kind}</text></a>"
     );
-    let kind = escaped(&crate::parts::cut(&node.kind, 26));
-    let (left, upper, lower) = (x + 10, y + 18, y + 33);
-    let _ = write!(
-        svg,
-        "<text x=\"{left}\" y=\"{upper}\">{label}</text><text x=\"{left}\" y=\"{lower}\" class=\"kind\">{kind}</text></a>"
-    );
+    svg
 }
 
 #[cfg(test)]
@@ -152,9 +257,13 @@ mod tests {
             kind: "core.noop".to_owned(),
             tone: "good",
             state: "completed".to_owned(),
-            href: Some(format!("/runs/r?node={place}")),
+            href: Some(format!("?node=node-{place}#node")),
         };
         Graph { nodes: (0..nodes).map(node).collect(), edges: edges.to_vec() }
+    }
+
+    fn drawing(graph: Graph) -> Drawing {
+        Drawing::new(graph).unwrap_or_else(|notice| panic!("{}", notice.0))
     }
 
     #[test]
@@ -162,7 +271,7 @@ mod tests {
         let mut hostile = graph(2, &[(0, 1)]);
         hostile.nodes[0].label = "<script>alert(1)</script>\"'&".to_owned();
         hostile.nodes[0].href = Some("/x?\"><script>".to_owned());
-        let drawn = draw(&hostile).0;
+        let drawn = drawing(hostile).draw(0).0;
         assert!(!drawn.contains("<script"), "{drawn}");
         assert!(
             drawn.contains("aria-label=\"Graph of 2 nodes\"")
@@ -170,17 +279,62 @@ mod tests {
         );
     }
 
+    /// The shapes that a thousand nodes can have, a common one and the worst ones.
+    fn thousands() -> Vec<(&'static str, Graph)> {
+        let tree: Vec<(usize, usize)> = (1..1000).map(|node| ((node - 1) / 3, node)).collect();
+        let chain: Vec<(usize, usize)> = (1..1000).map(|node| (node - 1, node)).collect();
+        let dense: Vec<(usize, usize)> =
+            (0..1000).flat_map(|from| [1, 2, 30, 400].map(|step| (from, (from + step) % 1000))).collect();
+        let mut long = graph(1000, &chain);
+        for node in &mut long.nodes {
+            node.label = "\"<>&".repeat(60);
+            node.href = Some(format!("?node={}#node", "%22".repeat(80)));
+        }
+        vec![
+            ("tree", graph(1000, &tree)),
+            ("chain", graph(1000, &chain)),
+            ("one layer", graph(1000, &[])),
+            ("dense", graph(1000, &dense)),
+            ("long names", long),
+        ]
+    }
+
     #[test]
-    fn a_thousand_nodes_fit_into_a_page() {
-        let edges: Vec<(usize, usize)> = (1..1000).map(|node| ((node - 1) / 3, node)).collect();
-        let drawn = draw(&graph(1000, &edges)).0;
-        assert_eq!(drawn.matches("<rect").count(), 1000);
-        assert!(drawn.len() < 400_000, "{}", drawn.len());
+    fn every_part_of_a_thousand_nodes_fits_into_a_page_and_no_node_is_left_out() {
+        for (name, graph) in thousands() {
+            let drawing = drawing(graph);
+            let mut seen = 0;
+            for part in 0..drawing.parts() {
+                let page = drawing.draw(part).0 + &drawing.states(part).0;
+                assert!(page.len() < 90_000, "part {part} of {name} has {} bytes", page.len());
+                let nodes = page.matches("<rect/>").count();
+                assert_eq!(drawing.range(part), (seen + 1, seen + nodes), "{name}");
+                seen += nodes;
+            }
+            assert_eq!(seen, 1000, "{name}");
+            assert_eq!(
+                drawing.draw(drawing.parts()).0.matches("<rect/>").count(),
+                0,
+                "there is no such part"
+            );
+        }
+    }
+
+    #[test]
+    fn a_picture_begins_where_something_happens() {
+        let chain: Vec<(usize, usize)> = (1..1000).map(|node| (node - 1, node)).collect();
+        let mut graph = graph(1000, &chain);
+        assert_eq!(drawing(graph.clone()).lively_part(), 0, "where nothing does, at the beginning");
+        graph.nodes[999].tone = "wait";
+        let drawing = drawing(graph);
+        assert_eq!(drawing.lively_part(), drawing.parts() - 1);
+        assert!(drawing.states(drawing.parts() - 1).0.contains("n999=wait"));
     }
 
     #[test]
     fn what_cannot_be_drawn_is_said() {
-        assert!(draw(&graph(MAX_NODES + 1, &[])).0.contains("more than can be drawn"));
-        assert!(draw(&graph(0, &[])).0.contains("<svg"));
+        let refused = Drawing::new(graph(MAX_NODES + 1, &[])).err().map(|notice| notice.0);
+        assert!(refused.is_some_and(|notice| notice.contains("more than can be drawn")));
+        assert!(drawing(graph(0, &[])).draw(0).0.contains("<svg"));
     }
 }

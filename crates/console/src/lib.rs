@@ -29,6 +29,7 @@ mod composed;
 mod console;
 mod dispatch;
 mod door;
+mod frames;
 mod graph;
 mod layout;
 mod live;
@@ -40,5 +41,6 @@ mod setting;
 
 pub use self::call::Call;
 pub use self::console::{Console, Facts, Options};
+pub use self::frames::plugin_frames;
 pub use self::page::{Answer, Page, Wake};
 pub use self::setting::{Desired, Setting, Stated};

@@ -82,6 +82,8 @@ pub enum Answer {
     Page(Box<Page>),
     /// Look there instead: what was asked for is done. A path of this console.
     See(String),
+    /// A value, for a script of ours.
+    Data(serde_json::Value),
     /// A file to keep: its name, and its bytes.
     File(String, Vec<u8>),
 }

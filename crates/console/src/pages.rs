@@ -12,6 +12,7 @@ pub(crate) mod keys;
 pub(crate) mod module;
 pub(crate) mod modules;
 pub(crate) mod overview;
+pub(crate) mod plugin;
 pub(crate) mod run;
 mod run_list;
 pub(crate) mod runs;

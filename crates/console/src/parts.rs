@@ -6,7 +6,7 @@ mod markdown;
 mod status;
 mod time;
 
-pub(crate) use self::json::{json, json_line, json_whole};
+pub(crate) use self::json::{excerpt, json, json_beside, json_line, json_whole};
 pub(crate) use self::markdown::markdown;
 pub(crate) use self::status::{status, status_word, tone};
 pub(crate) use self::time::{duration, time};

@@ -46,6 +46,8 @@ fn module(kind: &str, id: &str) -> Option<Provider> {
     match (kind, id) {
         ("page", "interlock.text") => route(&[], |call| Box::pin(pages::module::text(call))),
         ("page", "interlock.runs") => route(READ, |call| Box::pin(pages::module::runs(call))),
+        ("page", "interlock.plugin") => route(&[], |call| Box::pin(pages::plugin::show(call))),
+        ("panel", "interlock.plugin") => Some(Provider::Panel(pages::plugin::panel)),
         ("panel", "interlock.text") => Some(Provider::Panel(pages::module::panel)),
         _ => None,
     }

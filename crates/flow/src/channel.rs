@@ -234,7 +234,7 @@ pub fn is_readable(channel: &Channel, version: u64) -> bool {
 }
 
 fn allowed(list: Option<&[String]>, node: &Node) -> bool {
-    let kind = node.kind.as_str();
+    let kind = node.type_id();
     let names = |entry: &String| match entry.strip_suffix('*') {
         Some(prefix) => kind.starts_with(prefix),
         None => *entry == node.id || *entry == kind,
@@ -245,7 +245,7 @@ fn allowed(list: Option<&[String]>, node: &Node) -> bool {
 fn denied(name: &str, node: &Node, side: &str) -> RunError {
     let details = serde_json::json!({
         "channel": name,
-        "requestedBy": {"nodeId": node.id, "typeId": node.kind.as_str()},
+        "requestedBy": {"nodeId": node.id, "typeId": node.type_id()},
         "allowed": side,
     });
     RunError::of(

@@ -4,10 +4,12 @@
 //! a type that is served with a configuration that the type takes, every channel a reducer. The
 //! document itself is kept as it came, because that is how it is given back.
 
+pub mod called;
 pub mod capability;
 pub mod channel;
 pub mod condition;
 pub mod config;
+pub mod exposed;
 pub mod expression;
 pub mod graph;
 pub mod node;
@@ -23,9 +25,11 @@ use std::sync::Arc;
 use canon::digest::Digest;
 use serde_json::Value;
 
-pub use self::capability::Capabilities;
+pub use self::called::{CalledType, Family};
+pub use self::capability::{Capabilities, PackTypes};
 pub use self::channel::Channel;
 pub use self::condition::{Condition, TriggerRule};
+pub use self::exposed::ExposedType;
 pub use self::graph::Graph;
 pub use self::node::{Node, PortValue};
 pub use self::node_type::NodeType;
@@ -48,6 +52,8 @@ pub struct Definition {
     pub document: Arc<Value>,
     /// Its nodes, in the order of the document.
     pub nodes: Vec<Node>,
+    /// The places of the nodes, by id. Shared by all runs.
+    pub(crate) places: Arc<BTreeMap<String, NodeIndex>>,
     /// Its edges, in the order of the document.
     pub edges: Vec<Edge>,
     /// Who follows whom.
@@ -159,6 +165,6 @@ impl Definition {
 
     /// The node of that id.
     pub fn node(&self, id: &str) -> Option<NodeIndex> {
-        self.nodes.iter().position(|node| node.id == id)
+        self.places.get(id).copied()
     }
 }

@@ -95,6 +95,8 @@ pub enum Input {
         node_id: String,
         /// Which of its effects.
         ordinal: u32,
+        /// What happened meanwhile, in order.
+        told: Vec<Told>,
         /// What came of it.
         outcome: Result<Value, crate::state::RunError>,
     },
@@ -292,11 +294,69 @@ pub enum ActivityRequest {
         /// Which secret.
         secret_id: String,
     },
+    /// Do the work of a node.
+    Call(Box<Call>),
     /// Something that a test can count: adds one to a counter of the run.
     Count {
         /// Which counter.
         name: String,
     },
+}
+
+/// The work of a node that the host does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The type of the node.
+    pub type_id: String,
+    /// What the author configured.
+    pub config: Map<String, Value>,
+    /// What the node was given.
+    pub inputs: Map<String, Value>,
+    /// The variables of the run when it was asked for.
+    pub variables: Map<String, Value>,
+    /// What the caller of the run configured.
+    pub configurable: Map<String, Value>,
+    /// What the caller of the run said about it.
+    pub metadata: Map<String, Value>,
+    /// The agent that the node is pinned to.
+    pub agent: Option<Value>,
+    /// Which attempt this is.
+    pub attempt: u32,
+    /// Whether the run was created with a key for tests.
+    pub is_test: bool,
+}
+
+/// Something that happened while the host worked, to be recorded before what came of the work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The kind of event.
+    pub kind: crate::event::EventKind,
+    /// Its payload.
+    pub payload: Map<String, Value>,
+    /// What caused it.
+    pub cause: Option<Cause>,
+}
+
+/// What caused something that happened while the host worked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// Something else that happened then: its place among them.
+    Told(usize),
+    /// Something outside, by its id.
+    Id(String),
+}
+
+impl Told {
+    /// An event without a cause.
+    pub fn new(kind: crate::event::EventKind, payload: Value) -> Self {
+        Self { kind, payload: turn::object(payload), cause: None }
+    }
+
+    /// With its cause.
+    #[must_use]
+    pub fn because(self, cause: Cause) -> Self {
+        Self { cause: Some(cause), ..self }
+    }
 }
 
 /// What followed from an input.

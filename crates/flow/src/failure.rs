@@ -44,6 +44,8 @@ canon::error_codes! {
         CapabilityNotProvided => "capability_not_provided",
         /// A replay has no recorded outcome of an effect.
         ReplaySourceMissing => "replay_source_missing",
+        /// The host ended while an effect was being made, and nobody can know whether it was.
+        EffectOutcomeUnknown => "effect_outcome_unknown",
         /// A node failed without saying why.
         NodeFailed => "node_failed",
     }

@@ -8,7 +8,8 @@ mod conversation;
 
 use serde_json::{Value, json};
 
-use crate::definition::{Node, NodeType};
+use crate::definition::exposed::form;
+use crate::definition::{ExposedType, Node, NodeType};
 use crate::engine::Refusal;
 use crate::state::{Interrupt, Outcome};
 
@@ -98,6 +99,10 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
     match interrupt.kind.as_str() {
         "approval" if node.kind == NodeType::GovernanceGate => approval::governed(node, interrupt, reply),
         "approval" => approval::judge(interrupt, reply),
+        // Its schema has judged it.
+        "clarification" if node.kind == NodeType::Exposed(ExposedType::Elicitation) => {
+            Ok(decided(form::answered(reply.value)))
+        }
         "clarification" => clarification::judge(interrupt, reply.value).map(decided),
         "external-event" => correlates(interrupt, reply.value).map(|()| decided(reply.value.clone())),
         "low-confidence" => Ok(low_confidence(reply)),

@@ -1,91 +1,195 @@
 //! A run as a reader sees it.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::definition::Definition;
 use crate::event::Millis;
 use crate::event::wire::{LOG_SCHEMA_VERSION, timestamp};
 use crate::mask;
 use crate::run::{ForkMode, RunStatus};
-use crate::state::{NodeState, NodeStatus, RunError, RunState};
+use crate::state::{Child, Interrupt, NodeState, NodeStatus, RunError, RunState};
 
 /// The version of the engine, where none was forced.
 pub const ENGINE_VERSION: u64 = 1;
 
 /// The snapshot of a run. The token of an interrupt is the host's to add.
 pub fn snapshot(definition: &Definition, state: &RunState, now: Millis) -> Value {
-    let genesis = &state.genesis;
-    let mut snapshot = json!({
-        "runId": genesis.run_id,
-        "workflowId": genesis.workflow_id,
-        "status": state.status.as_str(),
-        "owner": {"tenant": genesis.tenant, "principal": genesis.principal},
-        "engineVersion": genesis.forced_engine_version.unwrap_or(ENGINE_VERSION).to_string(),
-        "eventLogSchemaVersion": LOG_SCHEMA_VERSION,
-        "inputs": inputs(definition, state),
-        "variables": mask::variables(definition, &state.variables),
-        "nodeStates": node_states(definition, state),
-        "tags": genesis.tags,
-        "metadata": genesis.metadata,
-        "configurable": configurable(&genesis.configurable),
-    });
-    let mut add = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            snapshot[name] = value;
+    serde_json::to_value(Snapshot::of(definition, state, now))
+        .expect("names are texts, so nothing can be refused")
+}
+
+/// The snapshot of a run, to be written. One is written with every append, so it borrows what it shows.
+///
+/// Here and below the members are in the order of their names, as everywhere.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot<'s> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'s Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    channels: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    child_runs: Vec<ChildRun<'s>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completed_at: Option<String>,
+    configurable: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_node_id: Option<&'s str>,
+    engine_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+    event_log_schema_version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fork_mode: Option<ForkMode>,
+    inputs: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt: Option<OpenInterrupt<'s>>,
+    metadata: &'s Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Metrics<'s>>,
+    node_states: BTreeMap<&'s str, NodeShown<'s>>,
+    owner: Owner<'s>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_node_id: Option<&'s str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_run_id: Option<&'s str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_seq: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused_at: Option<String>,
+    run_id: &'s str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_orchestrator: Option<&'s Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_run_id: Option<&'s str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    status: &'static str,
+    tags: &'s [String],
+    variables: Map<String, Value>,
+    workflow_id: &'s str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChildRun<'s> {
+    node_id: &'s str,
+    run_id: &'s str,
+    status: &'static str,
+    workflow_id: &'s str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metrics<'s> {
+    openwop_cost: &'s Value,
+}
+
+#[derive(Debug, Serialize)]
+struct Owner<'s> {
+    principal: &'s str,
+    tenant: &'s str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OpenInterrupt<'s> {
+    data: &'s Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+    interrupt_id: &'s str,
+    key: &'s str,
+    kind: &'s str,
+    node_id: &'s str,
+    requested_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume_schema: Option<&'s Value>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeShown<'s> {
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completed_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iteration: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outputs: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    status: &'s str,
+}
+
+impl<'s> Snapshot<'s> {
+    /// The snapshot at a moment, which counts for values that expire.
+    pub fn of(definition: &'s Definition, state: &'s RunState, now: Millis) -> Self {
+        let genesis = &*state.genesis;
+        let (parent, fork) = (genesis.parent.as_ref(), genesis.fork.as_ref());
+        let is_open = !state.status.is_terminal();
+        let current = is_open.then(|| current(definition, state)).flatten();
+        Self {
+            agent: state.agent.as_ref(),
+            channels: channels(definition, state, now),
+            child_runs: state.children.iter().map(ChildRun::of).collect(),
+            completed_at: state.completed_at.map(timestamp),
+            configurable: configurable(&genesis.configurable),
+            current_node_id: current,
+            engine_version: genesis.forced_engine_version.unwrap_or(ENGINE_VERSION).to_string(),
+            error: state.error.as_ref().map(RunError::to_json),
+            event_log_schema_version: LOG_SCHEMA_VERSION,
+            fork_mode: fork.map(|fork| fork.mode),
+            inputs: inputs(definition, state),
+            interrupt: current.and_then(|id| state.interrupts.get(id)).map(OpenInterrupt::of),
+            metadata: &genesis.metadata,
+            metrics: state.cost.as_ref().map(|openwop_cost| Metrics { openwop_cost }),
+            node_states: node_states(definition, state),
+            owner: Owner { principal: &genesis.principal, tenant: &genesis.tenant },
+            parent_node_id: parent.map(|parent| parent.node_id.as_str()),
+            parent_run_id: parent.map(|parent| parent.run_id.as_str()),
+            parent_seq: fork.map(|fork| fork.from_sequence),
+            paused_at: state.paused.filter(|_| is_open).map(|(since, _)| timestamp(since)),
+            run_id: &genesis.run_id,
+            run_orchestrator: state.orchestrator.as_ref(),
+            source_run_id: fork.map(|fork| fork.source_run_id.as_str()),
+            started_at: state.started_at.map(timestamp),
+            status: state.status.as_str(),
+            tags: &genesis.tags,
+            variables: mask::variables(definition, &state.variables),
+            workflow_id: &genesis.workflow_id,
         }
-    };
-    add("startedAt", state.started_at.map(|at| timestamp(at).into()));
-    add("completedAt", state.completed_at.map(|at| timestamp(at).into()));
-    add("agent", state.agent.clone());
-    add("runOrchestrator", state.orchestrator.clone());
-    add("error", state.error.as_ref().map(RunError::to_json));
-    add("metrics", state.cost.as_ref().map(|cost| json!({"openwopCost": cost})));
-    let channels = channels(definition, state, now);
-    add("channels", (!channels.is_empty()).then_some(Value::Object(channels)));
-    if let Some(parent) = &genesis.parent {
-        add("parentRunId", Some(parent.run_id.as_str().into()));
-        add("parentNodeId", Some(parent.node_id.as_str().into()));
     }
-    if let Some(fork) = &genesis.fork {
-        let mode = if fork.mode == ForkMode::Replay { "replay" } else { "branch" };
-        add("sourceRunId", Some(fork.source_run_id.as_str().into()));
-        add("forkMode", Some(mode.into()));
-        add("parentSeq", Some(fork.from_sequence.into()));
+}
+
+impl<'s> ChildRun<'s> {
+    fn of(child: &'s Child) -> Self {
+        Self {
+            node_id: &child.node_id,
+            run_id: &child.run_id,
+            status: child.status.as_str(),
+            workflow_id: &child.workflow_id,
+        }
     }
-    let children: Vec<Value> = state
-        .children
-        .iter()
-        .map(|child| {
-            json!({
-                "runId": child.run_id, "workflowId": child.workflow_id, "nodeId": child.node_id,
-                "status": child.status.as_str(),
-            })
-        })
-        .collect();
-    add("childRuns", (!children.is_empty()).then(|| children.into()));
-    if !state.status.is_terminal() {
-        let current = current(definition, state);
-        let interrupt = current.and_then(|id| state.interrupts.get(id));
-        add("currentNodeId", current.map(Value::from));
-        add("pausedAt", state.paused.map(|(since, _)| timestamp(since).into()));
-        add(
-            "interrupt",
-            interrupt.map(|open| {
-                let mut shown = json!({
-                    "kind": open.kind, "nodeId": open.node_id, "interruptId": open.id, "key": open.key,
-                    "data": open.data, "requestedAt": timestamp(open.requested_at),
-                });
-                if let Some(deadline) = open.deadline {
-                    shown["deadline"] = timestamp(deadline).into();
-                }
-                if let Some(schema) = &open.resume_schema {
-                    shown["resumeSchema"] = schema.clone();
-                }
-                shown
-            }),
-        );
+}
+
+impl<'s> OpenInterrupt<'s> {
+    fn of(open: &'s Interrupt) -> Self {
+        Self {
+            data: &open.data,
+            deadline: open.deadline.map(timestamp),
+            interrupt_id: &open.id,
+            key: &open.key,
+            kind: &open.kind,
+            node_id: &open.node_id,
+            requested_at: timestamp(open.requested_at),
+            resume_schema: open.resume_schema.as_ref(),
+        }
     }
-    snapshot
 }
 
 /// The node that holds the run up: the one that waits while it waits, and else the first that works.
@@ -120,31 +224,26 @@ fn channels(definition: &Definition, state: &RunState, now: Millis) -> Map<Strin
     shown.collect()
 }
 
-fn node_states(definition: &Definition, state: &RunState) -> Map<String, Value> {
+fn node_states<'s>(definition: &'s Definition, state: &'s RunState) -> BTreeMap<&'s str, NodeShown<'s>> {
     let nodes = definition.nodes.iter().zip(&state.nodes);
     nodes
-        .map(|(node, state)| (node.id.clone(), node_state(definition, &node.sensitive_outputs, state)))
+        .map(|(node, state)| (node.id.as_str(), NodeShown::of(definition, &node.sensitive_outputs, state)))
         .collect()
 }
 
-fn node_state(definition: &Definition, sensitive: &[String], state: &NodeState) -> Value {
-    let mut shown = json!({"status": state.status.as_str(), "attempt": state.attempt});
-    if state.iteration > 0 {
-        shown["iteration"] = state.iteration.into();
+impl<'s> NodeShown<'s> {
+    fn of(definition: &Definition, sensitive: &[String], state: &'s NodeState) -> Self {
+        let has_outputs = !state.outputs.is_empty();
+        Self {
+            attempt: state.attempt,
+            completed_at: state.ended_at.map(timestamp),
+            error: state.error.as_ref().map(RunError::to_json),
+            iteration: Some(state.iteration).filter(|iteration| *iteration > 0),
+            outputs: has_outputs.then(|| mask::outputs(definition.masking, sensitive, &state.outputs)),
+            started_at: state.started_at.map(timestamp),
+            status: state.status.as_str(),
+        }
     }
-    if let Some(at) = state.started_at {
-        shown["startedAt"] = timestamp(at).into();
-    }
-    if let Some(at) = state.ended_at {
-        shown["completedAt"] = timestamp(at).into();
-    }
-    if !state.outputs.is_empty() {
-        shown["outputs"] = Value::Object(mask::outputs(definition.masking, sensitive, &state.outputs));
-    }
-    if let Some(error) = &state.error {
-        shown["error"] = error.to_json();
-    }
-    shown
 }
 
 /// The options of the run, without the names of credentials.

@@ -337,7 +337,6 @@ impl RunState {
         let channels = definition.channels.iter().filter_map(|(name, channel)| {
             Some((name.clone(), ChannelState::of_default(channel.default.clone()?)))
         });
-        let places = definition.nodes.iter().enumerate().map(|(place, node)| (node.id.clone(), place));
         Self {
             genesis,
             next_sequence: 0,
@@ -364,7 +363,7 @@ impl RunState {
             cost: None,
             last_event_at: None,
             schedule: schedule::Schedule::new(definition),
-            places: Arc::new(places.collect()),
+            places: Arc::clone(&definition.places),
             child_places: BTreeMap::new(),
             children_ended: 0,
         }
@@ -391,7 +390,7 @@ impl RunState {
         &self.nodes[index]
     }
 
-    /// The place of the node of that id. Unlike [`Definition::node`] it does not search.
+    /// The place of the node of that id.
     pub fn place(&self, node_id: &str) -> Option<NodeIndex> {
         self.places.get(node_id).copied()
     }

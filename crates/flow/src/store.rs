@@ -130,6 +130,18 @@ pub enum Change {
         /// What it is, as JSON.
         document: Bytes,
     },
+    /// Other content for an artifact that is there, by somebody who has seen what it holds. The commit is refused when it holds
+    /// something else by now, or is not there.
+    ReplaceArtifact {
+        /// The run.
+        run_id: String,
+        /// Its id.
+        artifact_id: String,
+        /// The digest of the document that was seen, byte for byte.
+        seen: Digest,
+        /// What it is from now on, as JSON.
+        document: Bytes,
+    },
     /// A note about a run, a node or an event.
     PutAnnotation {
         /// The run.
@@ -271,6 +283,9 @@ pub enum CommitError {
     /// The effect was claimed before.
     #[error("the effect was claimed before")]
     ActivityClaimed,
+    /// The artifact holds something else than was seen, or is not there.
+    #[error("the artifact was changed by somebody else")]
+    ArtifactChanged,
     /// There is no such subscription.
     #[error("there is no such subscription")]
     NoSuchWebhook,

@@ -126,7 +126,16 @@ fn is_update(kind: &EventKind) -> bool {
         | EventKind::DispatchFanOut
         | EventKind::DispatchJoin
         | EventKind::ModelCapabilityInsufficient
-        | EventKind::ProviderUsage => false,
+        | EventKind::ModelCapabilitySubstituted
+        | EventKind::ProviderUsage
+        | EventKind::EnvelopeRetryAttempted
+        | EventKind::EnvelopeRetryExhausted
+        | EventKind::EnvelopeRefusal
+        | EventKind::EnvelopeTruncated
+        | EventKind::EnvelopeNlToFormatEngaged
+        | EventKind::EnvelopeRecoveryApplied
+        | EventKind::AgentPromptResolved
+        | EventKind::PromptComposed => false,
     }
 }
 

@@ -5,7 +5,9 @@
 
 pub mod catalogue;
 pub mod guided;
+pub mod hands;
 pub mod path;
+pub mod plugins;
 pub mod runs;
 pub mod system;
 pub mod workspaces;

@@ -17,6 +17,7 @@
 
 mod advance;
 pub mod annotations;
+pub mod artifacts;
 pub mod audit;
 pub mod bulk;
 pub mod bundle;
@@ -25,6 +26,7 @@ pub mod counts;
 pub mod create;
 mod definitions;
 mod effects;
+pub mod exposed;
 mod feed;
 mod fork;
 mod guide;
@@ -49,6 +51,7 @@ mod workflow_look;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use flow::definition::Capabilities;
 use flow::engine::Limits;
@@ -75,12 +78,19 @@ use self::traces::Traces;
 pub use self::traces::{Ended, MAX_WAITING as MAX_TRACES_WAITING};
 use self::webhooks::Webhooks;
 pub use self::workflow_look::WorkflowLook;
+use crate::hands::Hands;
 use crate::path::GuidedNodes;
 use crate::system::{Clock, Entropy};
 
 /// How many requests that write may be under way at once; more are told to come back. Each holds a few kilobytes, and waits for
 /// one shared fsync.
 pub const MAX_WRITES: usize = 4096;
+
+/// How many nodes the host works for at once; more wait for their turn. Each may hold an answer of a few megabytes.
+pub const MAX_AT_WORK: usize = 256;
+
+/// How long a stop waits for the work of nodes. What is not done by then is work of unknown outcome for the next start.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a host of runs is made of.
 pub struct Options {
@@ -127,6 +137,10 @@ struct Inner {
     changes: watch::Sender<u64>,
     /// Where guided nodes lead, on a host that has a way for them.
     path: OnceLock<GuidedNodes>,
+    /// What nodes may use, on a host that lets them use anything.
+    hands: OnceLock<Hands>,
+    /// The work of nodes that is under way.
+    at_work: Semaphore,
     known_keys: KnownKeys,
     traces: Traces,
     counters: Counters,
@@ -156,6 +170,8 @@ impl Runs {
                 resolved: Resolved::default(),
                 changes: watch::Sender::new(0),
                 path: OnceLock::new(),
+                hands: OnceLock::new(),
+                at_work: Semaphore::new(MAX_AT_WORK),
                 known_keys: KnownKeys::default(),
                 traces: Traces::default(),
                 counters: Counters::default(),
@@ -171,8 +187,20 @@ impl Runs {
     }
 
     /// What is served.
-    pub fn capabilities(&self) -> &Capabilities {
-        &self.inner.options.capabilities
+    pub fn capabilities(&self) -> Capabilities {
+        let own = &self.inner.options.capabilities;
+        self.inner.hands.get().map_or_else(|| own.clone(), |hands| hands.widen(own))
+    }
+
+    /// Lets nodes use what these hands reach. Once, before anything runs.
+    pub fn equip(&self, hands: Hands) {
+        // A second pair is not taken: workflows were checked against the first.
+        let _ = self.inner.hands.set(hands);
+    }
+
+    /// What nodes may use.
+    pub fn hands(&self) -> Option<&Hands> {
+        self.inner.hands.get()
     }
 
     /// What was counted since the start.
@@ -193,6 +221,8 @@ impl Runs {
         // Every permit is there again once every write is done.
         let all = u32::try_from(MAX_WRITES).unwrap_or(u32::MAX);
         let _all = self.inner.writes.acquire_many(all).await;
+        let all = u32::try_from(MAX_AT_WORK).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(PATIENCE, self.inner.at_work.acquire_many(all)).await;
     }
 
     /// Whether requests can be served: the store answers, and the host is not being stopped.
@@ -223,7 +253,8 @@ impl Runs {
         Ok(random.iter().fold(prefix.to_owned(), |id, byte| id + &format!("{byte:02x}")))
     }
 
-    fn now(&self) -> Millis {
+    /// The time, as this host knows it.
+    pub fn now(&self) -> Millis {
         Millis(self.inner.options.clock.now_ms())
     }
 

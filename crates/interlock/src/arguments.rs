@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod key;
 mod mcp;
+mod pack;
 mod run;
 mod serve;
 mod session;
@@ -24,6 +25,10 @@ pub(crate) use demo::Demo;
 pub(crate) use doctor::Doctor;
 pub(crate) use key::{Key, KeyCommand, NewApiKey};
 pub(crate) use mcp::Mcp;
+pub(crate) use pack::{
+    Kind as PackKindArgument, Pack, PackCheck, PackCommand, PackInstall, PackList, PackNew, PackPublish,
+    PackRemove, PackSign, PackVerify,
+};
 pub(crate) use run::Run;
 pub(crate) use serve::Serve;
 pub(crate) use session::{
@@ -90,6 +95,7 @@ pub(crate) enum Command {
     Workflow(Workflow),
     Session(Session),
     Workspace(Workspace),
+    Pack(Pack),
     Key(Key),
     Backup(Backup),
     Doctor(Doctor),
@@ -176,6 +182,7 @@ impl Command {
             Self::Workflow(workflow) => workflow.command.answering().reporting(),
             Self::Session(session) => session.command.answering().reporting(),
             Self::Workspace(workspace) => workspace.command.answering().reporting(),
+            Self::Pack(pack) => pack.command.answering().reporting(),
             Self::Key(key) => key.command.answering().reporting(),
             Self::Doctor(doctor) => doctor.answering.reporting(),
         }

@@ -41,12 +41,63 @@ impl Client {
         self.answer(self.http.get(format!("{}{path}", self.url))).await
     }
 
+    /// Reads a document, if it is there.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
+        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).timeout(PATIENCE);
+        let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        if response.status().as_u16() == 404 {
+            return Ok(None);
+        }
+        Self::read(response, &self.url).await.map(Some)
+    }
+
+    /// Reads bytes, at most so many.
+    pub(crate) async fn get_bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Failure> {
+        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).timeout(PATIENCE);
+        let mut response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        if !response.status().is_success() {
+            return Self::read(response, &self.url).await.map(|_| Vec::new());
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| unreachable_server(&self.url, &error))?
+        {
+            if bytes.len() + chunk.len() > most {
+                return Err(refused(&format!("the server sends more than {most} bytes")));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    }
+
+    /// Sends bytes to a place of their own, and gives what comes back.
+    pub(crate) async fn put(
+        &self,
+        path: &str,
+        bytes: Vec<u8>,
+        headers: &[(&'static str, String)],
+    ) -> Result<Value, Failure> {
+        let mut request =
+            self.http.put(format!("{}{path}", self.url)).bearer_auth(&self.key).timeout(PATIENCE);
+        request = request.header("Content-Type", "application/octet-stream").body(bytes);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        Self::read(response, &self.url).await
+    }
+
     async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {
         let request =
             request.bearer_auth(&self.key).header("Content-Type", "application/json").timeout(PATIENCE);
         let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        Self::read(response, &self.url).await
+    }
+
+    /// The document of an answer, or why there is none.
+    async fn read(response: reqwest::Response, url: &str) -> Result<Value, Failure> {
         let status = response.status();
-        let body = response.bytes().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let body = response.bytes().await.map_err(|error| unreachable_server(url, &error))?;
         let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
         if status.is_success() {
             return Ok(body);

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod key;
 pub(crate) mod mcp;
+pub(crate) mod pack;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod session;

@@ -8,6 +8,7 @@
 //! * `commands`: one module per subcommand.
 //! * `failure`: how anything that goes wrong becomes an envelope and an exit code.
 //! * `input`: reading files and standard input, with a bound.
+//! * `log`: what a server tells while it runs.
 //! * `output`: writing results, tolerant of readers that stop listening.
 //! * `progress`: what is shown while something takes long.
 
@@ -19,6 +20,7 @@ mod client;
 mod commands;
 mod failure;
 mod input;
+mod log;
 mod output;
 mod progress;
 mod service;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Workflow(workflow) => commands::workflow::run(&workflow.command, &globals),
         Command::Session(session) => commands::session::run(&session.command, &globals),
         Command::Workspace(workspace) => commands::workspace::run(&workspace.command),
+        Command::Pack(pack) => commands::pack::run(&pack.command, &globals),
         Command::Key(key) => commands::key::run(&key.command, &globals),
         Command::Doctor(doctor) => commands::doctor::run(doctor, &globals),
     };

@@ -20,8 +20,23 @@
 //! [retention]
 //! finished_runs = "90d"                   # runs are kept for good without; answers to keyed requests a day
 //!
+//! [mcp]
+//! mount = true                            # whether workflows are served to clients of MCP, at /v1/mcp
+//! servers.search = { url = "https://mcp.example/mcp", secret = "search-key" }  # what nodes may use
+//!
 //! [otlp]
 //! endpoint = "http://127.0.0.1:4318"      # traces go to /v1/traces there, as Protobuf
+//!
+//! [models.local]                          # a provider that workflows may ask
+//! kind = "openai"                         # or `anthropic`
+//! base_url = "http://127.0.0.1:8080/v1"
+//!
+//! [datasources.orders]                    # a database that workflows may use
+//! kind = "postgres"
+//! url = "secret:orders-url"               # by reference: the URL has a password in it
+//!
+//! [plugins]
+//! listen = "127.0.0.1:7718"               # an origin of their own for parts of a front end; without, none are shown
 //!
 //! [secrets]
 //! deploy-key = "env:DEPLOY_KEY"          # by reference: `env:NAME` or `file:/path`
@@ -38,6 +53,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -46,7 +62,7 @@ use crate::arguments::Globals;
 use crate::failure::Failure;
 
 use file::FileSettings;
-pub(crate) use values::{Limit, Span};
+pub(crate) use values::{Limit, McpServer, Sections, Span};
 
 /// The environment variable of the data directory.
 pub(crate) const HOME_VARIABLE: &str = "INTERLOCK_HOME";
@@ -68,12 +84,24 @@ pub(crate) struct Settings {
     pub(crate) public_url: Setting<Option<String>>,
     /// Web pages that may speak MCP to `serve`.
     pub(crate) allowed_origins: Setting<Vec<String>>,
+    /// The providers of models, by name.
+    pub(crate) models: Setting<Sections>,
+    /// The databases that workflows may use, by name.
+    pub(crate) datasources: Setting<Sections>,
     /// Where secrets come from, by name.
     pub(crate) secrets: Setting<BTreeMap<String, String>>,
+    /// Whether workflows are served to clients of MCP.
+    pub(crate) mcp_mount: Setting<bool>,
+    /// Other MCP servers that nodes may use, by id.
+    pub(crate) mcp_servers: Setting<BTreeMap<String, McpServer>>,
     /// Where traces are sent.
     pub(crate) otlp_endpoint: Setting<Option<String>>,
     /// What is sent along, by name: references, as for secrets.
     pub(crate) otlp_headers: Setting<BTreeMap<String, String>>,
+    /// Where parts of a front end are served; nowhere, if nothing is said.
+    pub(crate) plugins_listen: Setting<Option<SocketAddr>>,
+    /// Where browsers reach them, when a proxy stands in front.
+    pub(crate) plugins_url: Setting<Option<String>>,
     /// For how long runs are kept that have ended; for good, if nothing is said.
     pub(crate) finished_runs: Setting<Option<Span>>,
     /// For how long answers to keyed requests are kept.
@@ -175,8 +203,14 @@ impl Settings {
             public_url: optional(file.public_url),
             allowed_origins: or_default(file.allowed_origins),
             secrets: or_default(file.secrets),
+            models: or_default(file.models),
+            datasources: or_default(file.datasources),
+            mcp_mount: file.mcp_mount.unwrap_or(Setting { value: true, origin: Origin::Default }),
+            mcp_servers: or_default(file.mcp_servers),
             otlp_endpoint: optional(file.otlp_endpoint),
             otlp_headers: or_default(file.otlp_headers),
+            plugins_listen: optional(file.plugins_listen),
+            plugins_url: optional(file.plugins_url),
             finished_runs: optional(file.finished_runs),
             answers: file.answers.unwrap_or(Setting { value: Span::DAY, origin: Origin::Default }),
             key_limit: or_default(file.key_limit),

@@ -26,6 +26,7 @@ pub mod documents;
 pub mod http;
 pub mod listing;
 pub mod mcp;
+mod mount;
 mod open_runs;
 pub mod prose;
 pub mod scoped;

@@ -1,7 +1,7 @@
 //! The status of a module, from facts.
 //!
 //! A module is a file that describes itself. It says what it needs; whether that is there decides its status, worst first: a
-//! file that cannot be read is `error`, one that is switched off `disabled`, one whose viewer lacks a scope `unauthorized`,
+//! file that cannot be read, or a `problem` that it names, is `error`, one that is switched off `disabled`, one whose viewer lacks a scope `unauthorized`,
 //! one that lacks a setting `needsConfiguration`, and one whose viewer may look and not change `readOnly`.
 
 use std::collections::BTreeSet;
@@ -78,7 +78,10 @@ impl Facts {
         let unset: Vec<String> =
             names(declared, "settings").into_iter().filter(|name| !is_set(name)).collect();
         let unchangeable: Vec<String> = to_change.into_iter().filter(|name| !has(name)).collect();
-        let (status, missing, message) = if declared.get("enabled") == Some(&Value::Bool(false)) {
+        let problem = declared.get("problem").and_then(Value::as_str);
+        let (status, missing, message) = if let Some(problem) = problem {
+            (RuntimeStatus::Error, Vec::new(), Some(problem.to_owned()))
+        } else if declared.get("enabled") == Some(&Value::Bool(false)) {
             (RuntimeStatus::Disabled, Vec::new(), Some("Switched off in its file.".to_owned()))
         } else if !lacking.is_empty() {
             let message = format!("Your key lacks {}.", lacking.join(", "));

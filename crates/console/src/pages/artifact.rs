@@ -6,6 +6,7 @@ use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::plugin;
 use super::run_list::RUN;
 use crate::call::Call;
 use crate::page::{Answer, Page};
@@ -23,7 +24,8 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     }
     let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let download = call.query.with("download", Some("1"));
-    let page = Page::new(id, body(&document, &download)).below(run_id, call.link(RUN, &[("runId", run_id)]));
+    let body = html! { (body(&document, &download)) (plugin::viewers(&call, run_id, id)) };
+    let page = Page::new(id, body).below(run_id, call.link(RUN, &[("runId", run_id)]));
     Ok(page.into())
 }
 
@@ -39,7 +41,7 @@ fn body(document: &Value, download: &str) -> Markup {
         @if let Some((_, text)) = text { section.panel { div.markdown { (parts::markdown(text)) } } }
         section.panel {
             h2 { "As it is kept" }
-            (parts::json_whole(document))
+            @if text.is_some() { (parts::json_beside(document)) } @else { (parts::json_whole(document)) }
         }
     }
 }

@@ -50,8 +50,8 @@ fn body(call: &Call, a: &str, b: &str, difference: &Value) -> Markup {
                     tbody { @for entry in events.iter().take(SHOWN) { tr {
                         td.number { (entry.get("seq").and_then(Value::as_u64).unwrap_or_default()) }
                         td { (entry.get("op").and_then(Value::as_str).unwrap_or_default()) }
-                        td { (event(entry.get("aEvent"))) }
-                        td { (event(entry.get("bEvent"))) }
+                        td.half { (event(entry.get("aEvent"))) }
+                        td.half { (event(entry.get("bEvent"))) }
                     } } }
                 } }
                 @if events.len() > SHOWN { p.muted { "The first " (SHOWN) " are shown." } }

@@ -15,7 +15,7 @@ use crate::parts;
 /// How many events are on a page.
 const PAGE: u64 = 50;
 /// What is shown of the payload of one event among others, in characters.
-const SHORT: usize = 1200;
+const SHORT: usize = 480;
 
 pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     let run_id = call.param("runId")?;
@@ -64,9 +64,9 @@ fn table(call: &Call, events: &[Event]) -> Markup {
                     td.number { a href=(call.query.with("event", Some(&event.sequence.to_string()))) { (event.sequence) } }
                     td { (call.time(event.timestamp)) }
                     td { (event.kind.as_str()) }
-                    td { (event.node_id.as_deref().unwrap_or_default()) }
+                    td { (parts::cut(event.node_id.as_deref().unwrap_or_default(), 60)) }
                     td.wide { @if !event.payload.is_empty() {
-                        details id={ "e" (event.sequence) } { summary { span.mono { (parts::json_line(&payload)) } } pre.json { (parts::cut(&text, SHORT)) } }
+                        details id={ "e" (event.sequence) } { summary { span.mono { (parts::json_line(&payload)) } } pre.json { (parts::excerpt(&text, SHORT)) } }
                     } }
                 }
             } }

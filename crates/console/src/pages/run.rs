@@ -11,14 +11,20 @@ use serde_json::{Map, Value};
 
 use super::run_list::{RUN, RunRow};
 use crate::call::Call;
-use crate::graph::{self, Graph};
+use crate::graph::{self, Drawing, Graph};
 use crate::page::{Answer, Page, Wake};
 use crate::parts;
 
 /// The largest graph that is part of the page; larger ones have a page of their own.
 const INLINE_NODES: usize = 120;
+/// And the most bytes that it may have there.
+const INLINE_BYTES: usize = 32 << 10;
 /// The most nodes of the table.
-const MAX_ROWS: usize = 150;
+const MAX_ROWS: usize = 60;
+/// The most bytes of its rows.
+const TIMELINE_BYTES: usize = 28 << 10;
+/// The most bytes of the values that a run holds, as they are shown.
+const VALUE_BYTES: usize = 24 << 10;
 /// The width of the timeline, in its own units.
 const SCALE: u64 = 1000;
 
@@ -65,16 +71,15 @@ impl View {
     }
 
     /// The graph of the workflow with the states of this run.
-    pub(super) fn graph(&self, call: &Call) -> Graph {
-        let page = call.link(RUN, &[("runId", &self.run.run_id)]);
+    pub(super) fn graph(&self) -> Graph {
         let nodes = self.definition.nodes.iter().map(|node| {
             let status = self.node_status(&node.id);
             graph::Node {
                 label: if node.name.is_empty() { node.id.clone() } else { node.name.clone() },
-                kind: node.kind.as_str().to_owned(),
+                kind: node.type_id().to_owned(),
                 tone: if status == "pending" { "none" } else { parts::tone(status) },
                 state: parts::status_word(status),
-                href: page.as_ref().map(|page| format!("{page}{}#node", parts::query(&[("node", &node.id)]))),
+                href: Some(format!("{}#node", parts::query(&[("node", &node.id)]))),
             }
         });
         let edges = self.definition.edges.iter().map(|edge| (edge.source, edge.target));
@@ -110,18 +115,23 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
 }
 
 fn body(call: &Call, view: &View) -> Markup {
-    let graph = view.graph(call);
+    let graph = view.graph();
+    let nodes = graph.nodes.len();
+    let drawing = (nodes <= INLINE_NODES).then(|| Drawing::new(graph).ok()).flatten();
+    let drawn =
+        drawing.filter(|drawing| drawing.parts() == 1).map(|drawing| (drawing.draw(0), drawing.states(0)));
+    let drawn = drawn.filter(|(picture, _)| picture.0.len() <= INLINE_BYTES);
     let node = call.query.text("node").and_then(|id| Some((id, view.node(id)?)));
     html! {
         (call.live("run-state", &state(call, view)))
         @if let Some((id, state)) = node { (node_panel(id, state)) }
         section aria-labelledby="graph-title" {
             h2 #graph-title { "Graph" }
-            @if graph.nodes.len() <= INLINE_NODES {
-                (graph::draw(&graph))
-                (call.live("graph-states", &graph::states(&graph)))
+            @if let Some((picture, states)) = drawn {
+                (picture)
+                (call.live("graph-states", &states))
             } @else {
-                p { "The graph has " (graph.nodes.len()) " nodes. "
+                p { "The graph has " (nodes) " nodes. "
                     (call.anchor("builtin-interlock-runs:routes/graph", &[("runId", &view.run.run_id)], "Look at the graph")) }
             }
         }
@@ -244,27 +254,35 @@ fn timeline(call: &Call, view: &View) -> Markup {
     let end = steps.iter().map(|step| step.ended.unwrap_or(call.now)).max().unwrap_or(call.now);
     let span = end.since(begin).max(1);
     let page = call.link(RUN, &[("runId", &view.run.run_id)]).unwrap_or_default();
+    let mut rows = Vec::new();
+    let mut room = TIMELINE_BYTES;
+    for step in steps.iter().take(MAX_ROWS) {
+        let took = step.ended.unwrap_or(call.now).since(step.began);
+        let row = html! {
+            tr {
+                th scope="row" {
+                    a href={ (page) (parts::query(&[("node", step.id)])) "#node" } { (parts::cut(step.id, 80)) }
+                    @if step.attempt > 0 { " " span.muted { "attempt " (step.attempt + 1) } }
+                }
+                td { (parts::status(step.status)) }
+                td { (call.time(step.began)) }
+                td.number { (parts::duration(took)) }
+                td.wide { (bar(step.status, step.began.since(begin) * SCALE / span, took * SCALE / span)) }
+            }
+        };
+        let Some(left) = room.checked_sub(row.0.len()) else { break };
+        room = left;
+        rows.push(row);
+    }
     html! {
         section.panel aria-labelledby="timeline-title" {
             h2 #timeline-title { "Timeline " span.muted { (steps.len()) " of " (view.definition.nodes.len()) " nodes began" } }
             @if steps.is_empty() { p.muted { "No node has begun." } } @else {
                 div.scroll { table {
                     thead { tr { th { "Node" } th { "State" } th { "Began" } th.number { "Took" } th.wide { "When" } } }
-                    tbody { @for step in steps.iter().take(MAX_ROWS) {
-                        @let took = step.ended.unwrap_or(call.now).since(step.began);
-                        tr {
-                            th scope="row" {
-                                a href={ (page) (parts::query(&[("node", step.id)])) "#node" } { (step.id) }
-                                @if step.attempt > 0 { " " span.muted { "attempt " (step.attempt + 1) } }
-                            }
-                            td { (parts::status(step.status)) }
-                            td { (call.time(step.began)) }
-                            td.number { (parts::duration(took)) }
-                            td.wide { (bar(step.status, step.began.since(begin) * SCALE / span, took * SCALE / span)) }
-                        }
-                    } }
+                    tbody { @for row in &rows { (row) } }
                 } }
-                @if steps.len() > MAX_ROWS { p.muted { "The first " (MAX_ROWS) " are shown; the events have the rest." } }
+                @if steps.len() > rows.len() { p.muted { "The first " (rows.len()) " are shown; the graph and the events have the rest." } }
             }
         }
     }
@@ -301,23 +319,31 @@ fn values(view: &View) -> Markup {
     ];
     let present: Vec<_> =
         shown.iter().filter_map(|(name, title)| Some((*name, *title, view.member(name)?))).collect();
+    let mut room = VALUE_BYTES;
     html! {
         section.panel {
             h2 { "Values" }
             @if present.is_empty() { p.muted { "The run was given nothing, and holds nothing." } }
             @for (name, title, value) in present {
-                details id={ "values-" (name) } open[matches!(name, "inputs" | "variables")] { summary { (title) } (members(value)) }
+                details id={ "values-" (name) } open[matches!(name, "inputs" | "variables")] { summary { (title) } (members(value, &mut room)) }
             }
         }
     }
 }
 
-/// The members of an object, each by its name.
-fn members(value: &Value) -> Markup {
+/// The members of an object, each by its name, as far as there is room.
+fn members(value: &Value, room: &mut usize) -> Markup {
     let Value::Object(members) = value else { return parts::json(value) };
+    let mut shown = Vec::new();
+    for (name, value) in members {
+        let member = html! { h3 { (parts::cut(name, 120)) } (parts::json(value)) };
+        let Some(left) = room.checked_sub(member.0.len()) else { break };
+        *room = left;
+        shown.push(member);
+    }
     html! {
-        @for (name, value) in members.iter().take(50) { h3 { (name) } (parts::json(value)) }
-        @if members.len() > 50 { p.muted { "And " (members.len() - 50) " more." } }
+        @for member in &shown { (member) }
+        @if members.len() > shown.len() { p.muted { "And " (members.len() - shown.len()) " more, for which there is no room here." } }
     }
 }
 

@@ -82,6 +82,10 @@ impl Waiting {
 
 /// What a question says of itself first: the members that the kinds of questions have for that.
 pub(super) fn asked(data: &Value) -> Option<&str> {
+    // Nobody is asked: the run goes on when its agent is done.
+    if data.get("eventType").and_then(Value::as_str) == Some(flow::engine::guide::EVENT_TYPE) {
+        return Some("An agent is being guided");
+    }
     let named = ["title", "prompt", "question", "message", "description", "initialPrompt", "eventType"];
     let pointers = [
         "/payload/title",

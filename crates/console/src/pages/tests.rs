@@ -126,7 +126,7 @@ impl Room {
 }
 
 fn facts() -> Facts {
-    Facts { workspace_roots: Vec::new(), settings: Arc::new(settings) }
+    Facts { settings: Arc::new(settings), ..Facts::default() }
 }
 
 fn settings() -> Desired {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use canon::budget::truncate;
+use flow::definition::Definition;
 use guide::workflow::compiled::{CompiledWorkflow, SequenceItem};
 use guide::workflow::source::MAX_LOOP_DEPTH;
 use host::catalogue::Found;
@@ -17,8 +17,10 @@ use crate::parts;
 
 /// How much of a document is shown, in bytes.
 const SHOWN_BYTES: usize = 28 << 10;
-/// How many nodes are listed.
+/// How many nodes are listed, at most.
 const NODES: usize = 100;
+/// How many bytes their rows may have.
+const NODE_BYTES: usize = 36 << 10;
 /// How many problems are listed.
 const PROBLEMS: usize = 40;
 
@@ -32,7 +34,7 @@ pub(crate) async fn run(call: Arc<Call>) -> Result<Answer, Refusal> {
         section.panel {
             h2 { "Document" }
             p.muted { "As it was registered." @if look.document.len() > SHOWN_BYTES { " The first " (SHOWN_BYTES >> 10) " kB of " (look.document.len()) " bytes." } }
-            pre.json tabindex="0" { (truncate(&indented(&look.document), SHOWN_BYTES)) }
+            pre.json tabindex="0" { (parts::excerpt(&indented(&look.document), SHOWN_BYTES)) }
         }
     };
     let state = if look.checked.is_ok() { "valid" } else { "invalid" };
@@ -49,6 +51,26 @@ fn indented(document: &[u8]) -> String {
     }
 }
 
+/// The nodes, as many as there is room for.
+fn rows(definition: &Definition) -> Vec<Markup> {
+    let mut room = NODE_BYTES;
+    let mut rows = Vec::new();
+    for node in definition.nodes.iter().take(NODES) {
+        let row = html! {
+            tr {
+                th scope="row" { code { (parts::cut(&node.id, 80)) } }
+                td.wide { (node.name) @if node.disabled { " " span.muted { "left out" } } }
+                td { code { (node.type_id()) } }
+                td.number { (node.inputs.len()) }
+            }
+        };
+        let Some(left) = room.checked_sub(row.0.len()) else { break };
+        room = left;
+        rows.push(row);
+    }
+    rows
+}
+
 fn checked(look: &WorkflowLook) -> Markup {
     html! {
         @match &look.checked {
@@ -59,13 +81,12 @@ fn checked(look: &WorkflowLook) -> Markup {
                     dt { "Digest" } dd { (guided::digest(&look.digest.to_hex())) }
                     dt { "Start one" } dd { code { "interlock run " (look.id) } }
                 }
+                @let rows = rows(definition);
                 div.scroll { table {
                     thead { tr { th { "Node" } th { "Name" } th { "Type" } th.number { "Inputs" } } }
-                    tbody { @for node in definition.nodes.iter().take(NODES) {
-                        tr { th scope="row" { code { (node.id) } } td.wide { (node.name) @if node.disabled { " " span.muted { "left out" } } } td { code { (node.kind.as_str()) } } td.number { (node.inputs.len()) } }
-                    } }
+                    tbody { @for row in &rows { (row) } }
                 } }
-                @if definition.nodes.len() > NODES { p.muted { (definition.nodes.len() - NODES) " more nodes are in the document." } }
+                @if definition.nodes.len() > rows.len() { p.muted { (definition.nodes.len() - rows.len()) " more nodes are in the document." } }
             },
             Err(problems) => div.notice.bad role="alert" {
                 p { strong { "This workflow cannot be run." } " It was valid when it was registered; this version of the host takes it no more. Register it again with these mended:" }
@@ -98,7 +119,7 @@ pub(crate) async fn guided(call: Arc<Call>) -> Result<Answer, Refusal> {
             details.box {
                 summary { "Source" }
                 @if source.len() > SHOWN_BYTES { p.muted { "The first " (SHOWN_BYTES >> 10) " kB of " (source.len()) " bytes." } }
-                pre.source tabindex="0" { (truncate(&source, SHOWN_BYTES)) }
+                pre.source tabindex="0" { (parts::excerpt(&source, SHOWN_BYTES)) }
             }
         }
     };

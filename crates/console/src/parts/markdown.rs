@@ -7,19 +7,30 @@ use ammonia::{Builder, UrlRelative};
 use maud::{Markup, PreEscaped};
 use pulldown_cmark::{Options, Parser, html};
 
-/// The longest text that is rendered, in bytes.
-const MAX_BYTES: usize = 64 << 10;
+/// The longest text that is rendered, in bytes. What comes of it is at most half as long again.
+const MAX_BYTES: usize = 32 << 10;
 
 /// Markdown as markup that can do nothing: no script, no style, no form, no picture from elsewhere.
 pub(crate) fn markdown(text: &str) -> Markup {
-    let text = canon::budget::truncate(text, MAX_BYTES);
+    let mut kept = MAX_BYTES;
+    loop {
+        let rendered = rendered(&canon::budget::truncate(text, kept));
+        if rendered.len() <= MAX_BYTES + MAX_BYTES / 2 || kept < 64 {
+            return PreEscaped(rendered);
+        }
+        // Much of it is escapes and elements: less of it makes a page.
+        kept /= 2;
+    }
+}
+
+fn rendered(text: &str) -> String {
     let parser = Parser::new_ext(
-        &text,
+        text,
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS,
     );
     let mut rendered = String::with_capacity(text.len() * 2);
     html::push_html(&mut rendered, parser);
-    PreEscaped(sanitiser().clean(&rendered).to_string())
+    sanitiser().clean(&rendered).to_string()
 }
 
 fn sanitiser() -> &'static Builder<'static> {

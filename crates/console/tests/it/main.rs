@@ -5,5 +5,7 @@ mod approvals;
 mod composition;
 mod door;
 mod hostile;
+mod keys;
 mod pages;
+mod plugins;
 mod support;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, BodyDataStream, to_bytes};
-use console::{Console, Options};
+use console::{Console, Facts, Options};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::Tenants;
+use host::plugins::Plugins;
 use host::runs::create::Creation;
 use host::runs::keys::{self, ApiKey};
 use host::runs::outbound::Outbound;
@@ -31,6 +32,7 @@ pub(crate) const REVOKED: &str = "ilk_live_000000000000000000000004";
 /// A console, and the host below it.
 pub(crate) struct Site {
     pub(crate) runs: Runs,
+    pub(crate) plugins: Arc<Plugins>,
     folder: TempDir,
     console: Console,
 }
@@ -41,6 +43,11 @@ impl Site {
     }
 
     pub(crate) async fn at(public_url: &str) -> Self {
+        Self::beside(public_url, None).await
+    }
+
+    /// With an origin for plugins beside it, if there is one.
+    pub(crate) async fn beside(public_url: &str, plugins: Option<&str>) -> Self {
         let folder = TempDir::new().unwrap();
         let runs = Runs::new(RunOptions {
             store: Arc::new(SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap()),
@@ -62,15 +69,24 @@ impl Site {
         let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
         let catalogue = Catalogue::new(CatalogueOptions::default());
         let guided = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
-        let console = Console::new(Options {
+        let plugins =
+            Plugins::open(&folder.path().join("packs"), plugins.map(str::to_owned), public_url).unwrap();
+        let plugins = Arc::new(plugins);
+        let options = Options {
             runs: runs.clone(),
             guided: Arc::new(guided),
             cookie_secrets: vec![[3; 32]],
             data_dir: folder.path().to_owned(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
-        });
-        Self { runs, folder, console }
+        };
+        let facts = Facts { plugins: Some(Arc::clone(&plugins)), ..Facts::default() };
+        Self { runs, folder, console: Console::with_facts(options, facts), plugins }
+    }
+
+    /// The folder of installed packs.
+    pub(crate) fn packs(&self) -> std::path::PathBuf {
+        self.folder.path().join("packs")
     }
 
     /// Somebody who has not signed in.

@@ -39,6 +39,7 @@ pub(super) fn check(
         }
         NodeType::MockAgent => check_tool_calls(config, path, problems),
         NodeType::Guided => check_equipment(config, path, problems),
+        NodeType::Exposed(exposed) => exposed.check(config, path, problems),
         NodeType::Interrupt => {
             check_schema(config.get("resumeSchema"), &format!("{path}/resumeSchema"), problems);
             let data = config.get("data");
@@ -133,10 +134,10 @@ fn check_equipment(config: &Value, path: &str, problems: &mut Vec<Problem>) {
 fn validators() -> &'static BTreeMap<NodeType, Validator> {
     static VALIDATORS: OnceLock<BTreeMap<NodeType, Validator>> = OnceLock::new();
     VALIDATORS.get_or_init(|| {
-        let compiled = NodeType::ALL.iter().filter_map(|kind| {
+        let compiled = NodeType::all().filter_map(|kind| {
             let validator =
-                jsonschema::options().build(&schema(*kind)?).expect("the schemas below are schemas");
-            Some((*kind, validator))
+                jsonschema::options().build(&schema(kind)?).expect("the schemas below are schemas");
+            Some((kind, validator))
         });
         compiled.collect()
     })
@@ -147,7 +148,11 @@ pub fn schema(kind: NodeType) -> Option<Value> {
     let text = || json!({"type": "string"});
     let milliseconds = || json!({"type": "number", "minimum": 0, "maximum": 31_536_000_000_u64});
     let properties = match kind {
-        NodeType::Start
+        NodeType::Called(called) => return Some(called.config_schema()),
+        NodeType::Exposed(exposed) => return Some(exposed.config_schema()),
+        // The pack has its schema, and the host checks it when the node is called.
+        NodeType::Pack
+        | NodeType::Start
         | NodeType::End
         | NodeType::Noop
         | NodeType::Identity

@@ -13,6 +13,8 @@ pub struct Node {
     pub id: String,
     /// Its type.
     pub kind: NodeType,
+    /// The name of its type, where a pack brings it.
+    pub pack_type: Option<String>,
     /// What people call it.
     pub name: String,
     /// Its configuration, checked against its type.
@@ -27,6 +29,13 @@ pub struct Node {
     pub max_retries: Option<u32>,
     /// The outputs that are hidden from readers.
     pub sensitive_outputs: Vec<String>,
+}
+
+impl Node {
+    /// The name of its type.
+    pub fn type_id(&self) -> &str {
+        self.pack_type.as_deref().unwrap_or(self.kind.as_str())
+    }
 }
 
 /// Where the value of an input comes from.

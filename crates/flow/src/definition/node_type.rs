@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::Capabilities;
+use super::called::{CalledType, Family};
+use super::exposed::ExposedType;
 
 macro_rules! node_types {
     ($(#[doc = $doc:literal] $name:ident => $text:literal,)+) => {
@@ -10,16 +12,25 @@ macro_rules! node_types {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum NodeType {
             $(#[doc = $doc] $name,)+
+            /// The host does its work.
+            Called(CalledType),
+            /// It says what its workflow is to clients of MCP.
+            Exposed(ExposedType),
+            /// A pack brings it; the node has its name.
+            Pack,
         }
 
         impl NodeType {
-            /// Every type.
-            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+            /// The types that the engine does itself.
+            const OWN: &'static [Self] = &[$(Self::$name),+];
 
-            /// The spelling in a definition.
+            /// The spelling in a definition. That of a type that a pack brings is in the node.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
+                    Self::Called(called) => called.as_str(),
+                    Self::Exposed(exposed) => exposed.as_str(),
+                    Self::Pack => "pack",
                 }
             }
 
@@ -27,6 +38,9 @@ macro_rules! node_types {
             pub const fn summary(self) -> &'static str {
                 match self {
                     $(Self::$name => $doc.trim_ascii(),)+
+                    Self::Called(called) => called.summary(),
+                    Self::Exposed(exposed) => exposed.summary(),
+                    Self::Pack => "Does what its pack says.",
                 }
             }
         }
@@ -95,9 +109,21 @@ node_types! {
 }
 
 impl NodeType {
+    /// Every type that has a name of its own.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let called = CalledType::ALL.iter().copied().map(Self::Called);
+        let exposed = ExposedType::ALL.iter().copied().map(Self::Exposed);
+        Self::OWN.iter().copied().chain(called).chain(exposed)
+    }
+
     /// The type of that spelling.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
+        Self::all().find(|kind| kind.as_str() == text)
+    }
+
+    /// Whether the host does the work of its nodes.
+    pub const fn is_called(self) -> bool {
+        matches!(self, Self::Called(_) | Self::Pack)
     }
 
     /// The capability that the type needs, where the host does not serve it.
@@ -108,6 +134,20 @@ impl NodeType {
             Self::ConversationGate => (capabilities.conversation, "conversationPrimitive"),
             Self::Supervisor => (capabilities.orchestrator, "orchestrator.supported"),
             Self::Dispatch => (capabilities.dispatch, "dispatch.supported"),
+            Self::Called(called) => match called.family() {
+                Family::Surface { surface, .. } => (capabilities.surfaces, surface_flag(surface)),
+                // The one that pretends is for tests alone.
+                Family::Model if called == CalledType::MockAi => (
+                    capabilities.models && (capabilities.mock_agent || of_conformance),
+                    "conformance.mockAgent",
+                ),
+                Family::Model => (capabilities.models, "aiProviders.supported"),
+                Family::Mcp { .. } => (capabilities.mcp_client, "mcp.supported"),
+            },
+            Self::Exposed(ExposedType::Sampling) => {
+                (capabilities.mcp_sampling, "mcp.serverMount.samplingBridge")
+            }
+            Self::Exposed(_) => (capabilities.mcp_mount, "mcp.serverMount.supported"),
             Self::MockAgent
             | Self::SideEffect
             | Self::RequiresMissing
@@ -133,9 +173,25 @@ impl NodeType {
             | Self::GovernanceGate
             | Self::ChannelWrite
             | Self::SubWorkflow
-            | Self::Guided => (true, ""),
+            | Self::Guided
+            | Self::Pack => (true, ""),
         };
         (!served).then_some(name)
+    }
+}
+
+/// The flag of the discovery document for a surface.
+const fn surface_flag(surface: &str) -> &'static str {
+    match surface.as_bytes() {
+        b"kv" => "kvStorage.supported",
+        b"table" => "tableStorage.supported",
+        b"cache" => "cache.supported",
+        b"blob" => "blobStorage.supported",
+        b"queueBus" => "queueBus.supported",
+        b"sql" => "sql.supported",
+        b"vector" => "vectorStore.supported",
+        b"search" => "searchIndex.supported",
+        _ => "fs.supported",
     }
 }
 

@@ -118,6 +118,7 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
         version: version?,
         digest,
         document: Arc::new(document.clone()),
+        places: Arc::new(nodes.iter().enumerate().map(|(place, node)| (node.id.clone(), place)).collect()),
         nodes,
         edges,
         graph,

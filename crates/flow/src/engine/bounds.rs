@@ -6,7 +6,7 @@
 use canon::json;
 use serde_json::{Map, Value};
 
-use super::Refusal;
+use super::{Refusal, Told};
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
@@ -63,6 +63,18 @@ impl Rounds {
 fn size(value: &Value) -> u64 {
     let taken = MAX_VALUE_BYTES - rest(value, MAX_VALUE_BYTES).unwrap_or(0);
     u64::try_from(taken).unwrap_or(u64::MAX)
+}
+
+/// How much may happen while the host does the work of one node. A model's answer comes in pieces; the host puts small ones together.
+pub const MAX_TOLD: usize = 2000;
+
+/// Checks what happened while the host worked.
+pub(super) fn check_told(told: &[Told]) -> Result<(), RunError> {
+    if told.len() > MAX_TOLD {
+        let message = format!("the work of a node may tell {MAX_TOLD} things, and not {}", told.len());
+        return Err(RunError::of(FailureCode::ValidationError, message));
+    }
+    told.iter().try_for_each(|told| check("what happened in an effect", &told.payload))
 }
 
 /// Checks what a node is given or gives.

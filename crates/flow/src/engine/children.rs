@@ -60,7 +60,7 @@ impl Turn<'_> {
                 run_id: run_id.clone(),
                 node_id: child.node_id.clone(),
                 causation_id: event_id(run_id, child.dispatched),
-                type_id: self.node(node).kind.as_str().to_owned(),
+                type_id: self.node(node).type_id().to_owned(),
                 unset: child.unset.clone(),
                 cancelled_with_parent: child.cancelled_with_parent,
                 depth: self.state.genesis.parent.as_ref().map_or(0, |above| above.depth) + 1,

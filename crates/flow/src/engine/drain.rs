@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::turn::Turn;
 use super::{Effect, TimerKey, bounds, nodes, ports};
-use crate::definition::{NodeIndex, NodeType};
+use crate::definition::{ExposedType, NodeIndex, NodeType};
 use crate::event::{EventKind, wire};
 use crate::failure::FailureCode;
 use crate::mask;
@@ -132,6 +132,9 @@ impl Turn<'_> {
         let graph = &self.definition.graph;
         let last = (0..self.definition.nodes.len())
             .filter(|node| graph.outgoing[*node].iter().all(|edge| graph.loops_back[*edge]));
+        // What says what the workflow is to clients is nothing that a run gives.
+        let says = |node: &NodeIndex| matches!(self.node(*node).kind, NodeType::Exposed(kind) if kind != ExposedType::Elicitation);
+        let last = last.filter(|node| !says(node));
         let last = last.filter(completed).filter(|node| !self.state.nodes[*node].outputs.is_empty());
         last.map(|node| (self.node(node).id.clone(), Value::Object(self.state.nodes[node].outputs.clone())))
             .collect()
@@ -155,7 +158,7 @@ impl Turn<'_> {
             return;
         }
         let inputs = ports::inputs(self.definition, self.state, node);
-        let mut payload = json!({"typeId": self.node(node).kind.as_str(), "attempt": attempt});
+        let mut payload = json!({"typeId": self.node(node).type_id(), "attempt": attempt});
         if self.node(node).kind == NodeType::Delay
             && let Ok(inputs) = &inputs
         {

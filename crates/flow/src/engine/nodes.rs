@@ -4,10 +4,12 @@
 //! answered. A node that waits has asked the host for what wakes it.
 
 mod agent;
+mod called;
 pub(crate) mod conformance;
 mod conversation;
 mod data;
 pub(super) mod dispatch;
+mod exposed;
 mod fan_out;
 mod gates;
 pub(super) mod sub_workflow;
@@ -16,9 +18,10 @@ mod supervisor;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::conversation::{exchange, hang_up};
+use super::Told;
 use super::drain::Step;
 use super::turn::Turn;
-use crate::definition::{NodeIndex, NodeType};
+use crate::definition::{ExposedType, NodeIndex, NodeType};
 use crate::state::{Outcome, Resolution, RunError};
 
 /// The longest delay: a year, as for everything else that waits.
@@ -60,6 +63,8 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
         NodeType::SideEffect | NodeType::SecretEcho => conformance::effect(turn, node),
         NodeType::CostEmit => conformance::cost(turn, node),
         NodeType::ArtifactEmit => conformance::artifact(turn, node),
+        NodeType::Exposed(kind) => exposed::execute(turn, node, kind, &inputs),
+        NodeType::Called(_) | NodeType::Pack => called::call(turn, node, inputs),
         NodeType::RequiresMissing | NodeType::ModelCapabilityInsufficient => {
             Step::failed(conformance::requires_missing())
         }
@@ -77,6 +82,7 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
         NodeType::Dispatch => dispatch::answered(turn, node, resolution),
         NodeType::MockAgent => agent::ratified(resolution),
         NodeType::Guided => turn.guide_answered(node, resolution),
+        NodeType::Exposed(ExposedType::Elicitation) => exposed::elicited(resolution),
         _ if resolution.interrupt.kind == "approval" => gates::decided(turn, node, resolution),
         _ => gates::resumed(resolution),
     }
@@ -84,11 +90,19 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
 
 /// Whether nodes of a type ask the host for an effect.
 pub(super) const fn has_effect(kind: NodeType) -> bool {
-    matches!(kind, NodeType::SideEffect | NodeType::SecretEcho)
+    kind.is_called() || matches!(kind, NodeType::SideEffect | NodeType::SecretEcho)
 }
 
 /// Goes on with what came of an effect.
-pub(super) fn performed(turn: &mut Turn<'_>, node: NodeIndex, outcome: Result<Value, RunError>) -> Step {
+pub(super) fn performed(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    told: Vec<Told>,
+    outcome: Result<Value, RunError>,
+) -> Step {
+    if turn.node(node).kind.is_called() {
+        return called::done(turn, node, told, outcome);
+    }
     match outcome {
         Ok(value) => conformance::performed(turn, node, value),
         Err(error) => Step::failed_once(error),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::turn::Turn;
-use super::{Effect, TimerKey, bounds, nodes, ports};
+use super::{Effect, TimerKey, Told, bounds, nodes, ports};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
 use crate::run::RunStatus;
@@ -141,6 +141,7 @@ impl Turn<'_> {
         &mut self,
         node_id: &str,
         ordinal: u32,
+        told: Vec<Told>,
         outcome: Result<serde_json::Value, RunError>,
     ) {
         let Some(node) = self.state.place(node_id) else { return };
@@ -155,7 +156,11 @@ impl Turn<'_> {
                 bounds::check("what the effect gave", &members)?;
                 Ok(members.into_iter().next().map(|(_, value)| value).unwrap_or_default())
             });
-            let step = nodes::performed(self, node, outcome);
+            let (told, outcome) = match bounds::check_told(&told) {
+                Ok(()) => (told, outcome),
+                Err(error) => (Vec::new(), Err(error)),
+            };
+            let step = nodes::performed(self, node, told, outcome);
             self.settle(node, step, None);
             self.drain();
         }

@@ -42,8 +42,8 @@ impl<'a> Turn<'a> {
             Input::Fork => self.fork(),
             Input::TimerDue { timer } => self.timer_due(&timer),
             Input::RunDeadline => self.run_deadline(),
-            Input::ActivityDone { node_id, ordinal, outcome } => {
-                self.activity_done(&node_id, ordinal, outcome);
+            Input::ActivityDone { node_id, ordinal, told, outcome } => {
+                self.activity_done(&node_id, ordinal, told, outcome);
             }
             Input::ChildEnded { run_id, status, variables, error } => {
                 self.child_ended(&run_id, status, &variables, error);
@@ -84,13 +84,19 @@ impl<'a> Turn<'a> {
         payload: Value,
         cause: Option<u64>,
     ) -> u64 {
+        self.compare(&kind, node);
+        let cause = cause.map(|cause| event_id(&self.state.genesis.run_id, cause));
+        self.push(kind, node, payload, cause)
+    }
+
+    /// Tells where a run that is repeated goes another way than it did.
+    fn compare(&mut self, kind: &EventKind, node: Option<NodeIndex>) {
         if let Some(recorded) = &mut self.recorded {
             let node_id = node.map(|node| self.definition.nodes[node].id.as_str());
-            if let Some(diverged) = recorded.compare(self.state.next_sequence, &kind, node_id) {
+            if let Some(diverged) = recorded.compare(self.state.next_sequence, kind, node_id) {
                 self.push(EventKind::ReplayDiverged, None, diverged, None);
             }
         }
-        self.push(kind, node, payload, cause)
     }
 
     /// A text of the event that was recorded where the next one will be: an id is repeated, and not made anew.
@@ -103,9 +109,8 @@ impl<'a> Turn<'a> {
         kind: EventKind,
         node: Option<NodeIndex>,
         payload: Value,
-        cause: Option<u64>,
+        cause: Option<String>,
     ) -> u64 {
-        let run_id = &self.state.genesis.run_id;
         let starts = kind == EventKind::RunStarted;
         let event = Event {
             sequence: self.state.next_sequence,
@@ -113,7 +118,7 @@ impl<'a> Turn<'a> {
             node_id: node.map(|node| self.definition.nodes[node].id.clone()),
             payload: object(payload),
             timestamp: self.now,
-            causation_id: cause.map(|cause| event_id(run_id, cause)).or_else(|| self.started_by(starts)),
+            causation_id: cause.or_else(|| self.started_by(starts)),
         };
         self.state.apply(self.definition, &event).expect("the sequence was taken from the state");
         self.decision.events.push(event);
@@ -136,6 +141,18 @@ impl<'a> Turn<'a> {
     ) -> u64 {
         payload["nodeId"] = self.node(node).id.as_str().into();
         self.emit(kind, Some(node), payload, cause)
+    }
+
+    /// Adds an event about a node whose payload is as the host made it, with the id of its cause.
+    pub(super) fn tell_because(
+        &mut self,
+        kind: EventKind,
+        node: NodeIndex,
+        payload: Value,
+        cause: Option<String>,
+    ) -> u64 {
+        self.compare(&kind, Some(node));
+        self.push(kind, Some(node), payload, cause)
     }
 
     /// Asks the host for something, unless the run only repeats what was recorded.

@@ -135,6 +135,24 @@ kinds! {
     ModelCapabilityInsufficient => "model.capability.insufficient",
     /// What a call to a provider used.
     ProviderUsage => "provider.usage",
+    /// A model of the host cannot do what the node needs, and another one can.
+    ModelCapabilitySubstituted => "model.capability.substituted",
+    /// A model is asked again.
+    EnvelopeRetryAttempted => "envelope.retry.attempted",
+    /// A model was asked as often as it may be.
+    EnvelopeRetryExhausted => "envelope.retry.exhausted",
+    /// A model refused.
+    EnvelopeRefusal => "envelope.refusal",
+    /// The answer of a model was cut off.
+    EnvelopeTruncated => "envelope.truncated",
+    /// A model was asked to put its own words into a form.
+    EnvelopeNlToFormatEngaged => "envelope.nlToFormat.engaged",
+    /// The answer of a model was read with some leniency.
+    EnvelopeRecoveryApplied => "envelope.recovery.applied",
+    /// It was decided which prompt a node uses.
+    AgentPromptResolved => "agent.promptResolved",
+    /// A prompt was put together.
+    PromptComposed => "prompt.composed",
 }
 
 impl EventKind {

@@ -189,7 +189,8 @@ fn types_behind_a_gate_are_refused_where_it_is_closed() {
         fan_out: false,
         dispatch_mapping: false,
         sub_workflow_input_mapping: false,
-        mock_agent: false,
+        mcp_mount: false,
+        ..Capabilities::OURS
     };
     let cases = [
         ("core.conversationGate", json!({}), "conversationPrimitive"),
@@ -203,6 +204,9 @@ fn types_behind_a_gate_are_refused_where_it_is_closed() {
             "subWorkflow.inputMapping",
         ),
         ("core.conformance.mock-agent", json!({}), "conformance.mockAgent"),
+        ("core.openwop.mcp.server-trigger", json!({}), "mcp.serverMount.supported"),
+        ("core.openwop.mcp.expose-tool", json!({"name": "t"}), "mcp.serverMount.supported"),
+        ("core.openwop.mcp.handle-sampling", json!({}), "mcp.serverMount.samplingBridge"),
     ];
     for (type_id, config, capability) in cases {
         let mut document = workflow();

@@ -33,8 +33,8 @@ fn the_table_of_node_types_is_fresh() {
 
 fn node_types() -> String {
     let mut table = String::from("| Type | What it does | Configuration |\n|---|---|---|\n");
-    for kind in NodeType::ALL {
-        let config = config::schema(*kind).map_or_else(|| "anything".to_owned(), |schema| members(&schema));
+    for kind in NodeType::all() {
+        let config = config::schema(kind).map_or_else(|| "anything".to_owned(), |schema| members(&schema));
         writeln!(table, "| `{kind}` | {} | {config} |", kind.summary()).unwrap();
     }
     table

@@ -249,9 +249,14 @@ fn inputs_that_come_too_late_add_nothing() {
         timer(1, 0),
         timer(0, 1),
         Input::TimerDue { timer: TimerKey::Interrupt { interrupt_id: "none".into() } },
-        Input::ActivityDone { node_id: "e".into(), ordinal: 0, outcome: Ok(Value::Null) },
-        Input::ActivityDone { node_id: "d".into(), ordinal: 0, outcome: Ok(Value::Null) },
-        Input::ActivityDone { node_id: "none".into(), ordinal: 0, outcome: Ok(Value::Null) },
+        Input::ActivityDone { node_id: "e".into(), ordinal: 0, told: Vec::new(), outcome: Ok(Value::Null) },
+        Input::ActivityDone { node_id: "d".into(), ordinal: 0, told: Vec::new(), outcome: Ok(Value::Null) },
+        Input::ActivityDone {
+            node_id: "none".into(),
+            ordinal: 0,
+            told: Vec::new(),
+            outcome: Ok(Value::Null),
+        },
         Input::ChildEnded {
             run_id: "none".into(),
             status: RunStatus::Completed,

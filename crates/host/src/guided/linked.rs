@@ -240,6 +240,14 @@ impl Guided {
     }
 }
 
+/// What a session was started for, from its events; nothing for one that no run asked for.
+pub fn link_of_session(events: &[Event]) -> Option<Link> {
+    events.iter().find_map(|event| match &event.data {
+        EventData::ContextSet { context, .. } => Some(link_of(context)),
+        _ => None,
+    })?
+}
+
 fn first_run(state: &SessionState) -> Result<&Run, Refusal> {
     state.runs().first().ok_or_else(|| inconsistent("A session has no run."))
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use flow::definition::Definition;
 use flow::engine::{Decision, Effect, Input, decide};
-use flow::event::{Event, wire};
-use flow::snapshot::snapshot;
+use flow::event::{Event, Millis, wire};
+use flow::snapshot::Snapshot;
 use flow::state::RunState;
 use flow::store::{Bytes, Change, CommitError, StoredAppend};
 use serde_json::Value;
@@ -256,9 +256,7 @@ impl Runs {
         let texts: Vec<_> = events.iter().map(|event| self.encode(tenant, run_id, event)).collect();
         self.queue(state, events, &texts, changes);
         let events: Bytes = texts.join("\n").into_bytes().into();
-        let mut snapshot = snapshot(definition, state, last.timestamp);
-        self.redact_known(tenant, &mut snapshot);
-        let snapshot: Bytes = snapshot.to_string().into_bytes().into();
+        let snapshot = self.snapshot(definition, state, last.timestamp);
         changes.push(Change::Append {
             run_id: run_id.clone(),
             first: first.sequence,
@@ -269,6 +267,21 @@ impl Runs {
             at: last.timestamp,
         });
         Some((StoredAppend { first: first.sequence, last: last.sequence, events }, snapshot))
+    }
+
+    /// The snapshot of a run, without what is known to be a secret.
+    fn snapshot(&self, definition: &Definition, state: &RunState, at: Millis) -> Bytes {
+        const PLAIN: &str = "names are texts, so nothing can be refused";
+        let snapshot = Snapshot::of(definition, state, at);
+        let tenant = &state.genesis.tenant;
+        if self.inner.resolved.is_known(tenant) {
+            let mut snapshot = serde_json::to_value(snapshot).expect(PLAIN);
+            self.redact_known(tenant, &mut snapshot);
+            return snapshot.to_string().into_bytes().into();
+        }
+        let mut bytes = Vec::with_capacity(1024);
+        serde_json::to_writer(&mut bytes, &snapshot).expect(PLAIN);
+        bytes.into()
     }
 
     /// The text of an event, without what is known to be a secret.
@@ -295,9 +308,7 @@ impl Runs {
         let run_id = &state.genesis.run_id;
         // The snapshot of the last change counts; whoever reads sees the commit as a whole.
         let at = state.last_event_at.unwrap_or(self.now());
-        let mut snapshot = snapshot(definition, state, at);
-        self.redact_known(&state.genesis.tenant, &mut snapshot);
-        let snapshot: Bytes = snapshot.to_string().into_bytes().into();
+        let snapshot = self.snapshot(definition, state, at);
         for part in events.chunks(COPIED_AT_ONCE) {
             let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
             let texts: Vec<_> = part.iter().map(|event| wire::encode(run_id, event)).collect();

@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use canon::canonical::write_to;
 use flow::event::wire;
 use flow::store::{AuditEntry, Change};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::checkpoint::Checkpoint;
 pub use self::key::AuditKey;
@@ -69,15 +70,33 @@ impl Unsigned {
 impl Runs {
     /// An entry of the audit log, for the commit of what it is about.
     pub(super) fn audited(&self, caller: &Caller, action: &str, details: &Value) -> Change {
-        let mut entry = json!({
-            "at": wire::timestamp(self.now()),
-            "principal": caller.principal,
-            "action": action,
-            "details": details,
-        });
-        self.redact(&caller.tenant, &mut entry);
-        let entry = canon::canonical::string_of(&entry);
-        Change::Audit { tenant: caller.tenant.clone(), entry: entry.into_bytes().into() }
+        let (mut details, mut principal) = (details.clone(), Value::from(caller.principal.as_str()));
+        self.redact(&caller.tenant, &mut details);
+        self.redact(&caller.tenant, &mut principal);
+        // In the order of their names, which makes a canonical text of canonical texts.
+        let members = [
+            ("{\"action\":", Value::from(action)),
+            (",\"at\":", wire::timestamp(self.now()).into()),
+            (",\"details\":", details),
+            (",\"principal\":", principal),
+        ];
+        let mut entry = Vec::with_capacity(256);
+        for (name, value) in &members {
+            entry.extend_from_slice(name.as_bytes());
+            write_to(&mut entry, value);
+        }
+        entry.push(b'}');
+        Change::Audit { tenant: caller.tenant.clone(), entry: entry.into() }
+    }
+
+    /// Notes what a caller did to something that is not kept with the runs, such as a registry of packs.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn note(&self, caller: &Caller, action: &str, details: &Value) -> Result<(), Refusal> {
+        let change = self.audited(caller, action, details);
+        self.commit(vec![change]).await?;
+        Ok(())
     }
 
     /// Notes that entries were committed, and signs the logs that are due for it.

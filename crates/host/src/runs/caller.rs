@@ -47,6 +47,10 @@ scopes! {
     SessionsRead => "sessions:read",
     /// Beginning guided sessions, and going on with them.
     SessionsDrive => "sessions:drive",
+    /// Publishing packs, and taking them back.
+    PacksPublish => "packs:publish",
+    /// Withdrawing versions of packs from ranges, and putting them back.
+    PacksYank => "packs:yank",
     /// Reading the audit log.
     AuditRead => "audit:read",
     /// Everything that concerns the host itself.

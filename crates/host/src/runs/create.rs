@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ai::provider::mock::{MockId, StreamMock, StreamMockError};
 use flow::definition::Definition;
 use flow::engine::{Input, decide};
 use flow::options::{OptionProblem, check_configurable, check_inputs, check_labels};
@@ -14,6 +15,8 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::no_workflow;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+use crate::hands::Hands;
+use crate::hands::models::Models;
 
 /// How a run is created besides its body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +109,7 @@ impl Runs {
                 Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "callbackUrl")
             })?;
         }
-        check_mock_provider(caller, request.configurable.get("mockProvider"))?;
+        self.check_mock_provider(caller, request.configurable.get("mockProvider"))?;
         self.check_forced(caller, creation.forced_engine_version)?;
         let genesis = Genesis {
             run_id: new_run_id(self.now().0, &*self.inner.options.entropy)
@@ -129,6 +132,41 @@ impl Runs {
             trace: creation.trace.filter(|_| self.is_traced()),
         };
         Ok((definition, genesis))
+    }
+
+    /// Whether a run may be answered by a provider that pretends: where tests are served, for keys of tests.
+    fn check_mock_provider(&self, caller: &Caller, mock: Option<&Value>) -> Result<(), Refusal> {
+        let Some(mock) = mock else { return Ok(()) };
+        let served = self.hands().and_then(Hands::models).is_some_and(Models::is_mocked);
+        let (id, config) = match mock {
+            Value::String(id) => (id.as_str(), &Value::Null),
+            other => (
+                other.get("id").and_then(Value::as_str).unwrap_or_default(),
+                other.get("config").unwrap_or(&Value::Null),
+            ),
+        };
+        let refusal = if !caller.test {
+            let message = "`configurable.mockProvider` is for keys of tests; leave it out";
+            Refusal::new(ApiCode::MockProviderForbidden, message)
+        } else if served {
+            match StreamMock::read(id, config) {
+                Ok(_) => return Ok(()),
+                Err(StreamMockError::Unknown) => {
+                    Refusal::new(ApiCode::UnsupportedMockProvider, StreamMockError::Unknown.to_string())
+                }
+                Err(error @ StreamMockError::Config { .. }) => {
+                    let refusal = Refusal::new(ApiCode::ValidationError, error.to_string());
+                    return Err(refusal.detail("field", "configurable.mockProvider"));
+                }
+            }
+        } else {
+            let message = "this host has no mock of a provider; leave `configurable.mockProvider` out";
+            Refusal::new(ApiCode::UnsupportedMockProvider, message)
+        };
+        let supported: Vec<&str> =
+            MockId::ALL.iter().filter(|_| served).map(|known| known.as_str()).collect();
+        let requested: String = id.chars().take(64).collect();
+        Err(refusal.detail("requestedProvider", requested).detail("supportedProviders", supported))
     }
 
     fn check_forced(&self, caller: &Caller, version: Option<u64>) -> Result<(), Refusal> {
@@ -168,20 +206,6 @@ impl Runs {
         self.make_new(definition, state, changes, outcome).await?;
         Ok(reply)
     }
-}
-
-/// Refuses mocks of providers: this host has none, and whoever asks with a key for production is told that first.
-fn check_mock_provider(caller: &Caller, mock: Option<&Value>) -> Result<(), Refusal> {
-    let Some(mock) = mock else { return Ok(()) };
-    let refusal = if caller.test {
-        let message = "this host has no mock of a provider; leave `configurable.mockProvider` out";
-        Refusal::new(ApiCode::UnsupportedMockProvider, message)
-    } else {
-        let message = "`configurable.mockProvider` is for keys of tests; leave it out";
-        Refusal::new(ApiCode::MockProviderForbidden, message)
-    };
-    let requested = mock.get("id").and_then(Value::as_str).map(|id| id.chars().take(64).collect::<String>());
-    Err(refusal.detail("requestedProvider", requested).detail("supportedProviders", json!([])))
 }
 
 /// The change that records what a run is created with.

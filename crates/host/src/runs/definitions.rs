@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
 use canon::json;
-use flow::definition::{Definition, Problem};
+use flow::definition::{Capabilities, Definition, Problem};
 use flow::store::{Bytes, Change, CommitError};
 use serde_json::{Value, json};
 
+use super::exposed::Exposures;
 use super::read::MAX_LISTED;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
 
@@ -21,6 +22,8 @@ pub(super) struct Definitions {
     checked: Mutex<HashMap<Digest, Arc<Definition>>>,
     /// The newest of a tenant, by id. This process is the only one that registers any, so what is here is what is there.
     newest: Mutex<HashMap<String, HashMap<String, Arc<Definition>>>>,
+    /// What workflows are to clients of MCP.
+    pub(super) exposures: Exposures,
 }
 
 /// The limits of the document of a workflow.
@@ -35,8 +38,7 @@ impl Runs {
     /// # Errors
     /// When the document is no workflow that this host can run.
     pub async fn register(&self, caller: &Caller, document: &Value) -> Result<Arc<Definition>, Refusal> {
-        let definition =
-            Definition::check(document, self.capabilities()).map_err(|problems| refusal(&problems))?;
+        let definition = self.checked(document)?;
         let definition = Arc::new(definition);
         let known = self.store().definition(&caller.tenant, &definition.id)?;
         // Files are loaded at every start, and have seldom changed: nothing is written for those that have not.
@@ -71,8 +73,7 @@ impl Runs {
             if let Some(reply) = self.replay(keyed)? {
                 return Ok(reply);
             }
-            let definition =
-                Definition::check(document, self.capabilities()).map_err(|problems| refusal(&problems))?;
+            let definition = self.checked(document)?;
             let definition = Arc::new(definition);
             let known = self.store().definition(&caller.tenant, &definition.id)?;
             let is_known = known.is_some_and(|(digest, _)| digest == definition.digest);
@@ -104,6 +105,16 @@ impl Runs {
         }
     }
 
+    /// A workflow that this host can run.
+    fn checked(&self, document: &Value) -> Result<Definition, Refusal> {
+        let definition = Definition::check(document, &self.capabilities());
+        let definition = definition.map_err(|problems| refusal(&problems))?;
+        match self.hands().map(|hands| hands.problems(&definition)) {
+            Some(problems) if !problems.is_empty() => Err(refusal(&problems)),
+            _ => Ok(definition),
+        }
+    }
+
     pub(super) fn remember(&self, definition: &Arc<Definition>) {
         let mut checked = self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner);
         if checked.len() >= REMEMBERED {
@@ -117,15 +128,20 @@ impl Runs {
         self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
-    fn read_definition(&self, digest: Digest, document: &Bytes) -> Result<Arc<Definition>, Refusal> {
+    pub(super) fn read_definition(
+        &self,
+        digest: Digest,
+        document: &Bytes,
+    ) -> Result<Arc<Definition>, Refusal> {
         if let Some(definition) = self.remembered(digest) {
             return Ok(definition);
         }
         let document = json::read(document, &limits());
         let document =
             document.map_err(|_| Refusal::new(ApiCode::InternalError, "the workflow cannot be read"))?;
+        // It was checked when it was registered. What the host serves now is for the runs of it to find out.
         let definition =
-            Definition::check(&document, self.capabilities()).map_err(|problems| refusal(&problems))?;
+            Definition::check(&document, &Capabilities::EVERYTHING).map_err(|problems| refusal(&problems))?;
         let definition = Arc::new(definition);
         self.remember(&definition);
         Ok(definition)
@@ -153,6 +169,7 @@ impl Runs {
 
     /// Forgets which definition is the newest: there may be another one now.
     fn forget_newest(&self, tenant: &str, workflow_id: &str) {
+        self.inner.definitions.exposures.outdate();
         let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newest) = newest.get_mut(tenant) {
             newest.remove(workflow_id);
@@ -222,7 +239,13 @@ fn refusal(problems: &[Problem]) -> Refusal {
     let message = first.map_or_else(String::new, ToString::to_string);
     // A type behind a gate has a code of its own; a field behind one is a field that is wrong.
     let is_type = gated.is_some_and(|problem| problem.path.ends_with("/typeId"));
-    let code = if is_type { ApiCode::CapabilityRequired } else { ApiCode::ValidationError };
+    let of_mount = |capability: &str| capability.starts_with("mcp.serverMount.");
+    let code = match gated.and_then(|problem| problem.required_capability).filter(|_| is_type) {
+        // To the protocol these types are of a pack that depends on the mount.
+        Some(capability) if of_mount(capability) => ApiCode::PackPeerDependencyMissing,
+        Some(_) => ApiCode::CapabilityRequired,
+        None => ApiCode::ValidationError,
+    };
     let mut refusal = Refusal::new(code, format!("the workflow is not valid: {message}"));
     if let Some(problem) = gated {
         refusal = refusal.detail("requiredCapability", problem.required_capability);

@@ -10,6 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::advance::{Ask, Outcome};
 use super::{Refusal, Reply, Runs};
+use crate::hands::ledger::{Claim, Entry, Ledger, Unwritable};
+use crate::hands::{Asked, Performed, not_served, recorded};
 
 /// How long to wait before a run is given again what the store could not take.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -203,40 +205,88 @@ impl Runs {
     async fn perform(&self, run_id: &str, tenant: &str, activity: &Activity) -> Result<(), Refusal> {
         let id = &activity.logical_invocation_id;
         let claim = Change::ClaimActivity { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
-        let outcome = match self.commit(vec![claim]).await {
+        let (performed, record) = match self.commit(vec![claim]).await {
             Ok(()) => {
                 self.inner.counters.activity();
-                self.carry_out(tenant, &activity.request)
+                (self.carry_out(run_id, tenant, activity, false).await, true)
             }
             Err(CommitError::ActivityClaimed) => match self.store().activity(id)? {
-                Some(Some(recorded)) => serde_json::from_slice(&recorded).unwrap_or(Value::Null),
-                // Claimed, and the host ended before it was recorded. These effects only read, or count in the record itself,
-                // so they are made now.
-                _ => self.carry_out(tenant, &activity.request),
+                Some(Some(recorded)) => (recorded::read(&recorded), false),
+                // Claimed, and the host ended before it was recorded.
+                _ => (self.carry_out(run_id, tenant, activity, true).await, true),
             },
             Err(error) => return Err(error.into()),
         };
-        let record =
-            Change::FinishActivity { id: id.clone(), outcome: outcome.to_string().into_bytes().into() };
-        let outcome = match outcome.get("error") {
-            Some(error) => {
-                let text =
-                    |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-                Err(RunError::new(text("code"), text("message")))
-            }
-            None => Ok(outcome.get("value").cloned().unwrap_or(Value::Null)),
+        let record = record.then(|| {
+            let mut outcome = recorded::write(&performed);
+            self.redact_known(tenant, &mut outcome);
+            Change::FinishActivity { id: id.clone(), outcome: outcome.to_string().into_bytes().into() }
+        });
+        let input = Input::ActivityDone {
+            node_id: activity.node_id.clone(),
+            ordinal: activity.ordinal,
+            told: performed.told,
+            outcome: performed.outcome,
         };
-        let input =
-            Input::ActivityDone { node_id: activity.node_id.clone(), ordinal: activity.ordinal, outcome };
         // In one commit with the events that follow from it.
-        self.advance_boxed(run_id, input, vec![record]).await.map(drop)
+        self.advance_boxed(run_id, input, record.into_iter().collect()).await.map(drop)
     }
 
-    fn carry_out(&self, tenant: &str, request: &ActivityRequest) -> Value {
-        match request {
-            ActivityRequest::SecretFingerprint { secret_id } => self.fingerprint(tenant, secret_id),
-            ActivityRequest::Count { name } => json!({"value": {"counter": name, "count": 1}}),
+    async fn carry_out(&self, run_id: &str, tenant: &str, activity: &Activity, again: bool) -> Performed {
+        match &activity.request {
+            ActivityRequest::SecretFingerprint { secret_id } => {
+                Performed::plain(self.fingerprint(tenant, secret_id))
+            }
+            ActivityRequest::Count { name } => Performed::plain(Ok(json!({"counter": name, "count": 1}))),
+            ActivityRequest::Call(call) => {
+                let _place = self.inner.at_work.acquire().await;
+                let asked = Asked {
+                    tenant,
+                    run_id,
+                    node_id: &activity.node_id,
+                    invocation: &activity.logical_invocation_id,
+                    again,
+                    now: self.now(),
+                    call,
+                    ledger: &Book { runs: self, run_id },
+                };
+                match self.inner.hands.get() {
+                    Some(hands) => hands.perform(asked).await,
+                    None => Performed::plain(Err(not_served(&call.type_id))),
+                }
+            }
         }
+    }
+}
+
+/// The parts of the work of a run, in the store of runs.
+struct Book<'a> {
+    runs: &'a Runs,
+    run_id: &'a str,
+}
+
+impl Ledger for Book<'_> {
+    fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim> {
+        Box::pin(async move {
+            let at = self.runs.now();
+            let claim = Change::ClaimActivity { id: id.to_owned(), run_id: self.run_id.to_owned(), at };
+            match self.runs.commit(vec![claim]).await {
+                Ok(()) => Ok(Claim::New),
+                Err(CommitError::ActivityClaimed) => match self.runs.store().activity(id) {
+                    Ok(Some(Some(recorded))) => Ok(Claim::Done(recorded)),
+                    Ok(_) => Ok(Claim::Unknown),
+                    Err(_) => Err(Unwritable),
+                },
+                Err(_) => Err(Unwritable),
+            }
+        })
+    }
+
+    fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()> {
+        Box::pin(async move {
+            let finish = Change::FinishActivity { id: id.to_owned(), outcome: outcome.into() };
+            self.runs.commit(vec![finish]).await.map_err(|_| Unwritable)
+        })
     }
 }
 

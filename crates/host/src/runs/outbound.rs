@@ -7,6 +7,7 @@
 
 pub mod address;
 mod call;
+mod exchange;
 pub mod target;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 
+pub use self::exchange::Answer;
 pub use self::target::{Target, TargetError};
 
 /// How long a call may take, from the look-up of the name to the status of the answer.

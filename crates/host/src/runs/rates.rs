@@ -92,6 +92,11 @@ impl RateLimiter {
         Self { limits, buckets: Mutex::default() }
     }
 
+    /// Whether any limit was configured.
+    pub fn limits_anything(&self) -> bool {
+        self.limits != RateLimits::default()
+    }
+
     /// Takes a token of each bucket that the request needs, or none of them.
     ///
     /// # Errors

@@ -71,6 +71,8 @@ codes! {
     CapabilityRequired => "capability_required" 400,
     /// Nothing waits there.
     InterruptNotFound => "interrupt_not_found" 404,
+    /// A type of node needs a part of the host that it does not serve.
+    PackPeerDependencyMissing => "pack_peer_dependency_missing" 400,
     /// It was answered before.
     InterruptAlreadyResolved => "interrupt_already_resolved" 409,
     /// The token's time is over.
@@ -218,6 +220,9 @@ impl From<CommitError> for Refusal {
                 Self::new(ApiCode::Conflict, "the idempotency key is in use").retry_after(1)
             }
             CommitError::ActivityClaimed => Self::new(ApiCode::Conflict, "the effect was claimed before"),
+            CommitError::ArtifactChanged => {
+                Self::new(ApiCode::Conflict, "the artifact was changed by somebody else")
+            }
             CommitError::NoSuchWebhook => {
                 Self::new(ApiCode::SubscriptionNotFound, "there is no such subscription")
             }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
 use canon::digest::Digest;
+use flow::state::RunError;
 use serde_json::{Map, Value, json};
 
 use super::Runs;
@@ -242,14 +243,14 @@ impl Runs {
     }
 
     /// What a node may know of a secret: its digest and its length.
-    pub(super) fn fingerprint(&self, tenant: &str, secret_id: &str) -> Value {
+    pub(super) fn fingerprint(&self, tenant: &str, secret_id: &str) -> Result<Value, RunError> {
         match self.inner.options.secrets.resolve(tenant, secret_id) {
             Ok(value) => {
                 self.inner.resolved.learn(tenant, secret_id, &value);
                 let digest = Digest::of_bytes(value.0.as_bytes()).to_hex();
-                json!({"value": {"secretSha256": digest, "secretLength": value.0.chars().count()}})
+                Ok(json!({"secretSha256": digest, "secretLength": value.0.chars().count()}))
             }
-            Err(error) => json!({"error": {"code": "credential_required", "message": error.to_string()}}),
+            Err(error) => Err(RunError::new("credential_required", error.to_string())),
         }
     }
 }

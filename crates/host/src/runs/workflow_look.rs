@@ -35,7 +35,7 @@ impl Runs {
         let checked = match self.remembered(digest) {
             Some(definition) => Ok(definition),
             None => match json::read(&document, &limits()) {
-                Ok(value) => Definition::check(&value, self.capabilities()).map(Arc::new),
+                Ok(value) => Definition::check(&value, &self.capabilities()).map(Arc::new),
                 Err(error) => Err(vec![Problem::at("", error.to_string())]),
             },
         };

@@ -3,9 +3,12 @@
 mod audit;
 mod crashes;
 mod forks;
+mod hands;
 mod https;
+mod models;
 mod nesting;
 mod notes;
+mod plugins;
 mod races;
 mod restart;
 mod retention;
@@ -21,6 +24,7 @@ use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::event::Event;
 use flow::store::RunStore;
+use host::hands::Hands;
 use host::runs::create::Creation;
 use host::runs::outbound::Outbound;
 use host::runs::secrets::{NoSecrets, Secrets};
@@ -35,11 +39,17 @@ pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) outbound: Outbound,
+    pub(crate) hands: Option<Hands>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), secrets: Arc::new(NoSecrets), outbound: Outbound::default() }
+        Self {
+            clock: Arc::new(SystemClock),
+            secrets: Arc::new(NoSecrets),
+            outbound: Outbound::default(),
+            hands: None,
+        }
     }
 }
 
@@ -64,7 +74,7 @@ pub(crate) fn on(store: Arc<dyn RunStore>, setup: Setup) -> Runs {
 }
 
 fn on_as(store: Arc<dyn RunStore>, setup: Setup, audit_key: AuditKey) -> Runs {
-    Runs::new(Options {
+    let runs = Runs::new(Options {
         store,
         clock: setup.clock,
         entropy: Arc::new(SystemEntropy),
@@ -75,7 +85,11 @@ fn on_as(store: Arc<dyn RunStore>, setup: Setup, audit_key: AuditKey) -> Runs {
         audit_key,
         secrets: setup.secrets,
         outbound: setup.outbound,
-    })
+    });
+    if let Some(hands) = setup.hands {
+        runs.equip(hands);
+    }
+    runs
 }
 
 /// A host in a folder of its own, with its clock running.
@@ -115,7 +129,7 @@ pub(crate) fn caller(tenant: &str) -> Caller {
     }
 }
 
-fn workflow(id: &str, nodes: &Value, edges: &Value, variables: &Value) -> Value {
+pub(crate) fn workflow(id: &str, nodes: &Value, edges: &Value, variables: &Value) -> Value {
     let nodes: Vec<Value> = nodes
         .as_array()
         .unwrap()

@@ -98,6 +98,7 @@ pub(crate) struct Done {
 }
 
 /// What many turns came to.
+#[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) took: Duration,
     pub(crate) whole: Samples,
@@ -106,6 +107,14 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// With what further turns came to.
+    pub(crate) fn add(&mut self, others: Self) {
+        self.took += others.took;
+        self.whole.extend(others.whole);
+        self.first.extend(others.first);
+        self.events += others.events;
+    }
+
     pub(crate) fn per_second(&self) -> f64 {
         self.whole.len() as f64 / self.took.as_secs_f64()
     }
@@ -162,8 +171,7 @@ pub(crate) async fn drive<W: Work>(address: SocketAddr, clients: u64, until: Unt
             seen
         }));
     }
-    let mut outcome =
-        Outcome { took: Duration::ZERO, whole: Samples::default(), first: Samples::default(), events: 0 };
+    let mut outcome = Outcome::default();
     for task in tasks {
         let (whole, first, events) = task.await.unwrap();
         outcome.whole.extend(whole);

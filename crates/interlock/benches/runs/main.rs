@@ -16,16 +16,17 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::client::{Connection, Outcome, Until, drive};
 use crate::figures::{Limit, Samples, Table, ms};
-use crate::requests::{Create, Replay, Same, Snapshots, Then, listed};
+use crate::requests::{Create, Replay, Same, Snapshots, Then, listed, recorded};
 use crate::servers::{Served, serve_if_asked};
 
-const CLIENTS: [u64; 3] = [1, 16, 64];
-/// The events of a run that does nothing.
-const EVENTS_OF_A_RUN: u64 = 4;
+const CLIENTS: [(u64, &str); 3] = [(1, "one"), (16, "sixteen"), (64, "many")];
+/// How often two things are measured in turns, where one is compared to the other.
+const TURNS: u64 = 3;
 
 /// How much is measured.
 struct Scale {
@@ -56,26 +57,30 @@ fn main() -> ExitCode {
     if runtime.block_on(measure(&Scale::asked())) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The yardsticks of this run.
+/// The servers that others are compared to. They go on, to be measured in turns with those.
 struct Yardsticks {
-    fsync: Duration,
-    hello: f64,
-    spread: f64,
+    /// Says hello.
+    hello: Served,
+    /// Says hello once a row is durable.
+    bare: Served,
 }
 
 async fn measure(scale: &Scale) -> bool {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut table = Table::default();
-    let yardsticks = yardsticks(&table, folder.path(), scale).await;
-    let served = Served::interlock(folder.path());
     let until = Until::Seconds(scale.seconds);
+    let yardsticks = Yardsticks {
+        hello: Served::bare("hello", folder.path()),
+        bare: Served::bare("commit", folder.path()),
+    };
+    let served = Served::interlock(folder.path(), "old");
 
-    let before = runs(&mut table, &served, &yardsticks, until).await;
-    reads(&mut table, &served, &yardsticks, until).await;
+    runs(&mut table, &served, &yardsticks, folder.path(), scale).await;
+    reads(&mut table, &served, &yardsticks, scale).await;
     streams(&table, &served, until).await;
     let served = restart(&mut table, served, folder.path(), scale).await;
-    everywhere(&mut table, &served, &yardsticks, until).await;
-    grown(&mut table, &served, before, scale, until).await;
+    everywhere(&table, &served, &yardsticks, scale).await;
+    grown(&mut table, &served, folder.path(), scale).await;
     served.stop();
     table.verdict()
 }
@@ -85,26 +90,7 @@ fn rate(outcome: &mut Outcome) -> String {
     format!("{:.0}/s, p50 {p50:.2} p99 {p99:.2} ms", outcome.per_second())
 }
 
-async fn yardsticks(table: &Table, folder: &Path, scale: &Scale) -> Yardsticks {
-    table.title("Yardsticks");
-    let fsync = fsync(folder);
-    table.plain("append of 4 KiB and fdatasync, p50", &format!("{:.3} ms", ms(fsync)));
-    let until = Until::Seconds(scale.seconds);
-    let hello = Served::bare("hello", folder);
-    let said = drive(hello.address, 64, until, Same::get("/")).await.per_second();
-    table.plain("hello, 64 clients", &format!("{said:.0}/s"));
-    drop(hello);
-    let bare = Served::bare("commit", folder);
-    let mut spread = 0.0;
-    for clients in CLIENTS {
-        let mut outcome = drive(bare.address, clients, until, Same::post()).await;
-        table.plain(&format!("hello once a row is durable, {clients} clients"), &rate(&mut outcome));
-        spread = outcome.whole.spread();
-    }
-    Yardsticks { fsync, hello: said, spread }
-}
-
-/// What a durable append costs here.
+/// What a durable append costs here and now.
 fn fsync(folder: &Path) -> Duration {
     let mut file = File::create(folder.join("floor")).unwrap();
     let mut samples = Samples::default();
@@ -117,50 +103,73 @@ fn fsync(folder: &Path) -> Duration {
     samples.p50()
 }
 
-/// Runs created and completed a second at 64 clients.
-async fn runs(table: &mut Table, served: &Served, yardsticks: &Yardsticks, until: Until) -> f64 {
+/// Runs created and read until completed, in turns with the bare server.
+async fn runs(table: &mut Table, served: &Served, yardsticks: &Yardsticks, folder: &Path, scale: &Scale) {
     table.title("Runs that do nothing, created under a fresh key and read until completed");
-    let mut rate_at_most = 0.0;
-    for (clients, name) in CLIENTS.into_iter().zip(["one", "sixteen", "many"]) {
-        let work = Create { name, then: Then::Completed };
-        let mut outcome = drive(served.address, clients, until, work).await;
-        let told = rate(&mut outcome);
-        let what = format!("{clients} clients");
+    let until = Until::Seconds(scale.seconds / 2.0);
+    for (clients, name) in CLIENTS {
+        let (mut ours, mut bare) = (Outcome::default(), Outcome::default());
+        let mut floor = Duration::ZERO;
+        for turn in 0..TURNS {
+            floor += fsync(folder) / u32::try_from(TURNS).unwrap();
+            bare.add(drive(yardsticks.bare.address, clients, until, Same::post()).await);
+            let work = Create { name: format!("{name}-{turn}"), then: Then::Completed };
+            ours.add(drive(served.address, clients, until, work).await);
+        }
+        table.plain(&format!("hello once a row is durable, {clients} clients"), &rate(&mut bare));
+        let (what, told) = (format!("{clients} clients"), rate(&mut ours));
         match clients {
             1 => {
-                let ratio = outcome.whole.p50().as_secs_f64() / yardsticks.fsync.as_secs_f64();
-                table.limited(&what, &told, ratio, "appends at p50", Limit::AtMost(4.0));
+                let ratio = ours.whole.p50().as_secs_f64() / floor.as_secs_f64();
+                let of = format!("appends of {:.3} ms at p50", ms(floor));
+                table.limited(&what, &told, ratio, &of, Limit::AtMost(4.0));
             }
             64 => {
-                let ratio = outcome.whole.spread() / yardsticks.spread;
+                let ratio = ours.whole.spread() / bare.whole.spread();
                 table.limited(&what, &told, ratio, "of the bare server's p99 / p50", Limit::AtMost(1.5));
             }
             _ => table.plain(&what, &told),
         }
-        rate_at_most = outcome.per_second();
     }
-    let work = Create { name: "acknowledged", then: Then::Nothing };
-    let mut outcome = drive(served.address, 64, until, work).await;
+    let work = Create { name: "acknowledged".to_owned(), then: Then::Nothing };
+    let mut outcome = drive(served.address, 64, Until::Seconds(scale.seconds), work).await;
     table.plain("created only, 64 clients", &rate(&mut outcome));
-    rate_at_most
 }
 
-async fn reads(table: &mut Table, served: &Served, yardsticks: &Yardsticks, until: Until) {
+async fn reads(table: &mut Table, served: &Served, yardsticks: &Yardsticks, scale: &Scale) {
     table.title("Reads and replays, 64 clients");
     let mut connection = Connection::open(served.address).await.unwrap();
     let recent = listed(&mut connection, 200).await;
-    let mut outcome = drive(served.address, 64, until, Snapshots(recent)).await;
-    let told = rate(&mut outcome);
-    let ratio = outcome.per_second() / yardsticks.hello;
-    table.limited("snapshots of runs that ended lately", &told, ratio, "of hello", Limit::AtLeast(0.6));
-    let mut outcome = drive(served.address, 64, until, Replay(64)).await;
+    let what = "snapshots of runs that ended lately";
+    let (told, ratio) = compared(table, served, yardsticks, &recent, scale).await;
+    table.limited(what, &told, ratio, "of hello", Limit::AtLeast(0.6));
+    let mut outcome = drive(served.address, 64, Until::Seconds(scale.seconds), Replay(64)).await;
     table.plain("idempotent replays", &rate(&mut outcome));
+}
+
+/// Snapshots of some runs, in turns with hello: how fast, and how often for each hello.
+async fn compared(
+    table: &Table,
+    served: &Served,
+    yardsticks: &Yardsticks,
+    runs: &Arc<[String]>,
+    scale: &Scale,
+) -> (String, f64) {
+    let until = Until::Seconds(scale.seconds / 2.0);
+    let (mut ours, mut hello) = (Outcome::default(), Outcome::default());
+    for _ in 0..TURNS {
+        hello.add(drive(yardsticks.hello.address, 64, until, Same::get("/")).await);
+        ours.add(drive(served.address, 64, until, Snapshots(Arc::clone(runs))).await);
+    }
+    table.plain("hello", &rate(&mut hello));
+    (rate(&mut ours), ours.per_second() / hello.per_second())
 }
 
 async fn streams(table: &Table, served: &Served, until: Until) {
     table.title("Streams: a run is created and its events are read to the end");
     for (clients, name) in [(1, "stream-one"), (64, "stream-many")] {
-        let mut outcome = drive(served.address, clients, until, Create { name, then: Then::Streamed }).await;
+        let work = Create { name: name.to_owned(), then: Then::Streamed };
+        let mut outcome = drive(served.address, clients, until, work).await;
         let first = ms(outcome.first.p50());
         let told = format!("{:.0} events/s, first after {first:.2} ms", outcome.events_per_second());
         table.plain(&format!("{clients} clients"), &told);
@@ -168,7 +177,7 @@ async fn streams(table: &Table, served: &Served, until: Until) {
 }
 
 async fn restart(table: &mut Table, served: Served, folder: &Path, scale: &Scale) -> Served {
-    let work = Create { name: "finished", then: Then::Nothing };
+    let work = Create { name: "finished".to_owned(), then: Then::Nothing };
     drive(served.address, 64, Until::Turns(scale.finished), work).await;
     table.title(&format!("Start-up with more than {} finished runs in the store", scale.finished));
     table.plain("memory before the stop", &format!("{:.0} MiB", served.resident()));
@@ -180,7 +189,7 @@ async fn restart(table: &mut Table, served: Served, folder: &Path, scale: &Scale
             served.stop();
             startup
         });
-        let mut again = Served::interlock(folder);
+        let mut again = Served::interlock(folder, "old");
         again.startup = startup.map_or(again.startup, |startup| startup.min(again.startup));
         best = Some(again);
     }
@@ -193,24 +202,33 @@ async fn restart(table: &mut Table, served: Served, folder: &Path, scale: &Scale
 }
 
 /// Reads of runs that are not in memory.
-async fn everywhere(table: &mut Table, served: &Served, yardsticks: &Yardsticks, until: Until) {
+async fn everywhere(table: &Table, served: &Served, yardsticks: &Yardsticks, scale: &Scale) {
     let mut connection = Connection::open(served.address).await.unwrap();
     let all = listed(&mut connection, 50_000).await;
-    let what = format!("snapshots of any of {} runs", all.len());
-    let mut outcome = drive(served.address, 64, until, Snapshots(all)).await;
-    let told = rate(&mut outcome);
-    let share = outcome.per_second() / yardsticks.hello;
-    table.plain(&what, &format!("{told}, {share:.2} of hello"));
+    let (told, share) = compared(table, served, yardsticks, &all, scale).await;
+    table.plain(&format!("snapshots of any of {} runs", all.len()), &format!("{told}, {share:.2} of hello"));
 }
 
-async fn grown(table: &mut Table, served: &Served, before: f64, scale: &Scale, until: Until) {
-    let more = scale.events.saturating_sub(scale.finished * EVENTS_OF_A_RUN) / EVENTS_OF_A_RUN;
-    let work = Create { name: "more", then: Then::Nothing };
-    drive(served.address, 64, Until::Turns(more), work).await;
-    table.title(&format!("Growth: the same after {} events and more", scale.events));
-    let work = Create { name: "late", then: Then::Completed };
-    let mut outcome = drive(served.address, 64, until, work).await;
-    let told = rate(&mut outcome);
-    let ratio = outcome.per_second() / before;
-    table.limited("64 clients", &told, ratio, "of the rate before", Limit::AtLeast(0.9));
+/// The rate of a store with many events, in turns with that of a new one.
+async fn grown(table: &mut Table, old: &Served, folder: &Path, scale: &Scale) {
+    let mut connection = Connection::open(old.address).await.unwrap();
+    let some = listed(&mut connection, 1).await;
+    let each = recorded(&mut connection, &some[0]).await;
+    let more = scale.events.saturating_sub(scale.finished * each) / each;
+    let work = Create { name: "more".to_owned(), then: Then::Nothing };
+    drive(old.address, 64, Until::Turns(more), work).await;
+    let least = scale.events.max(scale.finished * each);
+    table.title(&format!("Growth: a store of more than {least} events, in turns with a new one, 64 clients"));
+    let new = Served::interlock(folder, "new");
+    let until = Until::Seconds(scale.seconds / 2.0);
+    let (mut before, mut after) = (Outcome::default(), Outcome::default());
+    for turn in 0..TURNS {
+        let work = |name: &str| Create { name: format!("{name}-{turn}"), then: Then::Completed };
+        before.add(drive(new.address, 64, until, work("early")).await);
+        after.add(drive(old.address, 64, until, work("late")).await);
+    }
+    table.plain("new", &rate(&mut before));
+    let ratio = after.per_second() / before.per_second();
+    table.limited("grown", &rate(&mut after), ratio, "of the rate of a new one", Limit::AtLeast(0.9));
+    new.stop();
 }

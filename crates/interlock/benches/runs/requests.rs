@@ -69,7 +69,7 @@ pub(crate) enum Then {
 
 /// A run under a fresh key.
 pub(crate) struct Create {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) then: Then,
 }
 
@@ -143,4 +143,13 @@ pub(crate) async fn listed(connection: &mut Connection, most: usize) -> Arc<[Str
         }
     }
     found.into()
+}
+
+/// How many events a run has.
+pub(crate) async fn recorded(connection: &mut Connection, run_id: &str) -> u64 {
+    let path = format!("/v1/runs/{run_id}/events/poll?lastSequence=0&limit=100&timeout=0");
+    let answer = expect(connection.ask(&get(&path)).await.unwrap(), 200).unwrap();
+    let page: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let last = page["events"].as_array().and_then(|events| events.last());
+    last.and_then(|event| event["sequence"].as_u64()).unwrap_or_else(|| panic!("no events in {page}")) + 1
 }

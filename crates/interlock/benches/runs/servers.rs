@@ -42,8 +42,8 @@ impl Served {
         Self { process, address, startup }
     }
 
-    /// `interlock serve`, as it is without any setting.
-    pub(crate) fn interlock(folder: &Path) -> Self {
+    /// `interlock serve`, as it is without any setting, on the data directory of that name.
+    pub(crate) fn interlock(folder: &Path, data: &str) -> Self {
         let workflows = folder.join("workflows");
         std::fs::create_dir_all(&workflows).unwrap();
         let nothing = serde_json::json!({
@@ -58,7 +58,7 @@ impl Served {
         });
         std::fs::write(workflows.join("nothing.json"), nothing.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_interlock"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join("data"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join(data));
         command.arg("--workflows").arg(workflows).env("INTERLOCK_API_KEY", KEY);
         Self::start(&mut command)
     }

@@ -6,21 +6,31 @@ use clap::Args;
 
 use super::Answering;
 
-/// Copy the runs of the data directory, while they are used.
+/// Copy the data directory, while it is used.
 ///
-/// The copy is a database of its own, as it was at one moment. Guided sessions are append-only files: copy the rest of the data
-/// directory with the tool of your choice.
+/// The copy is a data directory: runs, guided sessions of every tenant with all that they refer to, keys, settings, pages of the
+/// console and workspaces of agents. Left out are locks, unfinished files and `cache/`, which is derived. Runs are as they were at one
+/// moment, and sessions as they were then or a little later. Every session of the copy is read before the folder appears under its name; it is
+/// readable for its owner alone, because it holds the keys.
+///
+/// To restore, end the server, put the copy in the place of the data directory, and start the server again. Runs that were under way
+/// go on where the copy has them; tokens and keys of then are good.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   Copy into a folder, which is made:
     interlock backup /backups/today
 
-  Use the copy:
-    mkdir restored && cp /backups/today/runs.sqlite3 restored/
-    interlock serve --data-dir restored")]
+  Look at the copy, or use it as it is:
+    interlock session verify --data-dir /backups/today
+    interlock serve --data-dir /backups/today
+
+  Restore it:
+    mv ~/.local/share/interlock ~/.local/share/interlock.broken
+    cp -a /backups/today ~/.local/share/interlock
+    interlock doctor")]
 pub(crate) struct Backup {
-    /// The folder for the copy. It is made where needed; a copy that is there already is not touched.
+    /// The folder for the copy. It is made; one that has anything in it is not touched.
     pub(crate) dir: PathBuf,
 
     #[command(flatten)]

@@ -219,7 +219,8 @@ pub(crate) struct SessionImport {
 /// Delete sessions that were not active for long, and what only they needed.
 ///
 /// If anything at all cannot be validated, nothing is deleted and the reason is given (exit 1): a
-/// session that cannot be read may need what looks unneeded.
+/// session that cannot be read may need what looks unneeded. A session that a run under way asked for stays, however
+/// old it is.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

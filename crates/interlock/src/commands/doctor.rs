@@ -123,6 +123,16 @@ fn lines(settings: &Settings) -> Vec<Line> {
             value: references(&settings.otlp_headers.value),
             origin: settings.otlp_headers.origin.clone(),
         },
+        Line {
+            name: "plugins.listen",
+            value: settings.plugins_listen.value.iter().map(ToString::to_string).collect(),
+            origin: settings.plugins_listen.origin.clone(),
+        },
+        Line {
+            name: "plugins.public_url",
+            value: settings.plugins_url.value.clone().into_iter().collect(),
+            origin: settings.plugins_url.origin.clone(),
+        },
         limit("rate_limits.key", &settings.key_limit),
         limit("rate_limits.tenant", &settings.tenant_limit),
         limit("rate_limits.route", &settings.route_limit),

@@ -1,8 +1,12 @@
 //! `interlock serve`.
 
+mod hands;
 mod keys;
 mod limits;
 mod lock;
+mod mcp;
+mod plugins;
+mod shelves;
 mod traces;
 mod workflows;
 
@@ -17,7 +21,7 @@ use guide::token::Keyring;
 use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::outbound::Outbound;
 use host::runs::rates::RateLimiter;
-use host::runs::secrets::{ConfiguredSecrets, SecretReference};
+use host::runs::secrets::{ConfiguredSecrets, SecretReference, Secrets};
 use host::runs::{AuditKey, Options, Runs};
 use host::system::{Entropy as _, SystemClock, SystemEntropy};
 use storage::sqlite::{OpenError, SqliteRuns};
@@ -25,6 +29,7 @@ use storage::sqlite::{OpenError, SqliteRuns};
 use crate::arguments::{Globals, Serve};
 use crate::client::{Client, unreachable_server};
 use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::log;
 use crate::output;
 use crate::service;
 use crate::settings::Settings;
@@ -41,9 +46,13 @@ pub(crate) const TENANT: &str = "default";
 
 /// Serves until somebody says stop.
 pub(crate) fn run(arguments: &Serve, globals: &Globals) -> Result<Answer, Failure> {
-    logging();
+    let _log = log::begin();
+    let runtime = runtime()?;
+    // What is opened may reach a server, and is worked on by the same threads.
+    let threads = runtime.enter();
     let opened = open(arguments, globals)?;
-    runtime()?.block_on(serve(arguments, &opened, stop_signal()))
+    drop(threads);
+    runtime.block_on(serve(arguments, &opened, stop_signal()))
 }
 
 /// A server that can be reached, and answers once it is served.
@@ -55,6 +64,7 @@ pub(crate) struct Opened {
     runs: Runs,
     listener: std::net::TcpListener,
     address: SocketAddr,
+    plugins: plugins::Frames,
     _lock: std::fs::File,
 }
 
@@ -81,8 +91,9 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
     let url = arguments.public_url.clone().or_else(|| settings.public_url.value.clone());
     let url = url.unwrap_or_else(|| format!("http://{address}"));
     let runs = open_runs(&settings, url.trim_end_matches('/'))?;
+    let plugins = plugins::Frames::open(&settings, runs.public_url())?;
     let url = format!("http://{address}");
-    Ok(Opened { settings, url, limits, collector, runs, listener, address, _lock: lock })
+    Ok(Opened { settings, url, limits, collector, runs, listener, address, plugins, _lock: lock })
 }
 
 /// Threads for a server.
@@ -113,7 +124,9 @@ pub(crate) async fn serve(
     let state = server::http::HttpState::new(server::http::Options {
         runs: runs.clone(),
         settings: server::http::Settings {
-            test_seams: std::env::var("OPENWOP_TEST_SEAM_ENABLED").is_ok_and(|value| value == "true"),
+            test_seams: has_seams(),
+            ui_plugins: opened.plugins.are_served(),
+            test_sandbox: is_set("OPENWOP_TEST_SANDBOX_MVP"),
             ..limits.connections
         },
         clock: Arc::new(SystemClock),
@@ -125,7 +138,8 @@ pub(crate) async fn serve(
             workspace_roots: WorkspaceRoots::new(settings.workspace_roots.value.clone()),
             allowed_origins: settings.allowed_origins.value.clone(),
         },
-        pages: Some(console(settings, &runs, tenants)?.router()),
+        shelves: shelves::open(settings)?,
+        pages: Some(console(opened, tenants)?.router()),
     });
     let cannot = |cause: std::io::Error| cannot_listen(address, &cause);
     let listener = opened.listener.try_clone().map_err(cannot)?;
@@ -146,7 +160,11 @@ pub(crate) async fn serve(
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_checkpoints().await })),
         tokio::spawn(keep(&runs, |runs| async move { limits::keep(&runs, limits.retention).await })),
     ];
+    let frames = opened.plugins.serve(limits.connections)?;
     let served = server::http::serve(listener, state, stop).await;
+    if let Some(frames) = frames {
+        frames.end().await;
+    }
     runs.drain().await;
     for task in background {
         task.abort();
@@ -160,7 +178,8 @@ pub(crate) async fn serve(
 }
 
 /// The pages of people, on the same runs and sessions.
-fn console(settings: &Settings, runs: &Runs, guided: Arc<Tenants>) -> Result<Console, Failure> {
+fn console(opened: &Opened, guided: Arc<Tenants>) -> Result<Console, Failure> {
+    let Opened { settings, runs, .. } = opened;
     let keyring = keyring(settings)?;
     let keys = std::iter::once(&keyring.current).chain(&keyring.previous);
     let options = console::Options {
@@ -175,6 +194,7 @@ fn console(settings: &Settings, runs: &Runs, guided: Arc<Tenants>) -> Result<Con
     let facts = console::Facts {
         workspace_roots: settings.workspace_roots.value.clone(),
         settings: Arc::new(move || desired(&applied)),
+        plugins: Some(opened.plugins.installed()),
     };
     Ok(Console::with_facts(options, facts))
 }
@@ -192,18 +212,31 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         Failure::Unreadable { name: format!("the audit key in {}", keys_dir.display()), cause }
     })?;
     let keys = std::iter::once(&keyring.current).chain(&keyring.previous);
-    Ok(Runs::new(Options {
+    let secrets = Arc::new(secrets(settings)?);
+    let runs = Runs::new(Options {
         store: Arc::new(open_store(settings)?),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         limits: RunLimits::default(),
-        capabilities: Capabilities::OURS,
+        capabilities: Capabilities { mcp_mount: settings.mcp_mount.value, ..Capabilities::OURS },
         token_secrets: keys.map(|key| key.derive("interrupt tokens")).collect(),
         public_url: public_url.to_owned(),
         audit_key,
-        secrets: Arc::new(secrets(settings)?),
+        secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
         outbound: Outbound::default(),
-    }))
+    });
+    runs.equip(hands::open(settings, public_url, secrets, has_seams())?);
+    Ok(runs)
+}
+
+/// Whether conformance suites are served what only they ask for.
+fn has_seams() -> bool {
+    is_set("OPENWOP_TEST_SEAM_ENABLED")
+}
+
+/// Whether a variable says `true`.
+fn is_set(name: &str) -> bool {
+    std::env::var(name).is_ok_and(|value| value == "true")
 }
 
 /// The keys of the data directory, which are made if there are none.
@@ -262,26 +295,6 @@ fn cannot_listen(address: SocketAddr, cause: &std::io::Error) -> Failure {
         .suggest("Use another address with --listen, or end the program that has this one.")
         .detail("address", address.to_string())
         .into()
-}
-
-/// What happens is told on standard error: in words on a terminal, as JSON elsewhere. `INTERLOCK_LOG` says how much.
-fn logging() {
-    use std::io::IsTerminal as _;
-    use tracing_subscriber::EnvFilter;
-    let mut said = std::env::var("INTERLOCK_LOG").unwrap_or_else(|_| "info".to_owned());
-    // The library of MCP tells of every message, at some levels with all that is in it: only who names it gets to hear that.
-    if !said.contains("rmcp") {
-        said.push_str(",rmcp=warn");
-    }
-    let filter = EnvFilter::try_new(&said).unwrap_or_else(|_| EnvFilter::new("info,rmcp=warn"));
-    let told = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second subscriber is refused, which is no reason not to serve.
-    let _ = if std::io::stderr().is_terminal() {
-        told.try_init()
-    } else {
-        // The span once, and not in a list again.
-        told.json().with_span_list(false).with_ansi(false).try_init()
-    };
 }
 
 /// Resolves when somebody says stop.

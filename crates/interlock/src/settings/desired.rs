@@ -49,7 +49,7 @@ impl Row {
 }
 
 /// Every setting, always in the same order.
-fn rows(settings: &Settings) -> [Row; 6] {
+fn rows(settings: &Settings) -> [Row; 7] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // Whoever wrote the secret itself in place of a reference to it must not see it on a page.
         let shown = match reference.split_once(':') {
@@ -65,6 +65,11 @@ fn rows(settings: &Settings) -> [Row; 6] {
         row("guide.workflow_dirs", paths(&settings.workflow_dirs.value), &settings.workflow_dirs),
         row("guide.workspace_roots", paths(&settings.workspace_roots.value), &settings.workspace_roots),
         row("server.public_url", url.collect(), &settings.public_url),
+        row(
+            "plugins.listen",
+            settings.plugins_listen.value.iter().map(ToString::to_string).collect(),
+            &settings.plugins_listen,
+        ),
         row("secrets", secrets.collect(), &settings.secrets),
     ]
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use canon::error::Envelope;
 use canon::nearest::nearest;
 use toml_edit::{Document, Item, Table, Value};
 
-use super::values::{Limit, Span};
+use super::values::{Limit, McpServer, Sections, Span};
 use super::{Origin, Setting};
 use crate::failure::{CommandErrorCode, Failure};
 
@@ -21,12 +22,18 @@ const FILE_BYTES: usize = 256 * 1024;
 const MAX_RATE: u32 = 1_000_000;
 
 /// Every key there is, as it would be written with dots.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 22] = [
     "data_dir",
+    "datasources",
     "guide.workflow_dirs",
     "guide.workspace_roots",
+    "mcp.mount",
+    "mcp.servers",
+    "models",
     "otlp.endpoint",
     "otlp.headers",
+    "plugins.listen",
+    "plugins.public_url",
     "rate_limits.key.burst",
     "rate_limits.key.per_second",
     "rate_limits.route.burst",
@@ -41,9 +48,11 @@ const KEYS: [&str; 16] = [
 ];
 
 /// The tables that the keys stand in.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 10] = [
     "guide",
+    "mcp",
     "otlp",
+    "plugins",
     "rate_limits",
     "rate_limits.key",
     "rate_limits.route",
@@ -61,7 +70,13 @@ pub(super) struct FileSettings {
     pub(super) public_url: Option<Setting<String>>,
     pub(super) allowed_origins: Option<Setting<Vec<String>>>,
     pub(super) secrets: Option<Setting<BTreeMap<String, String>>>,
+    pub(super) models: Option<Setting<Sections>>,
+    pub(super) datasources: Option<Setting<Sections>>,
+    pub(super) mcp_mount: Option<Setting<bool>>,
+    pub(super) mcp_servers: Option<Setting<BTreeMap<String, McpServer>>>,
     pub(super) otlp_endpoint: Option<Setting<String>>,
+    pub(super) plugins_listen: Option<Setting<SocketAddr>>,
+    pub(super) plugins_url: Option<Setting<String>>,
     pub(super) otlp_headers: Option<Setting<BTreeMap<String, String>>>,
     pub(super) finished_runs: Option<Setting<Span>>,
     pub(super) answers: Option<Setting<Span>>,
@@ -123,6 +138,13 @@ fn unreadable(path: &Path, cause: &io::Error) -> Failure {
     .into()
 }
 
+/// A text that is the origin of web pages, and nothing more.
+fn origin_of(text: &str) -> Option<String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    let is_origin = !host.is_empty() && !host.contains(['/', '@', '*', ' ', ';', ',']);
+    is_origin.then(|| text.to_owned())
+}
+
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
@@ -169,18 +191,35 @@ impl Reader<'_> {
                 "server.allowed_origins" => {
                     let wrong = || self.wrong(&key, item, "a list of origins such as `https://app.example`");
                     let list = item.as_array().ok_or_else(wrong)?;
-                    let origin = |value: &Value| {
-                        let text = value.as_str()?;
-                        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
-                        let is_origin = !host.is_empty() && !host.contains(['/', '@', '*', ' ']);
-                        is_origin.then(|| text.to_owned())
-                    };
+                    let origin = |value: &Value| origin_of(value.as_str()?);
                     let value = list.iter().map(origin).collect::<Option<_>>().ok_or_else(wrong)?;
                     settings.allowed_origins = Some(Setting { value, origin: self.origin(span) });
                 }
                 "secrets" => {
                     settings.secrets =
                         Some(Setting { value: self.references(&key, item)?, origin: self.origin(span) });
+                }
+                "models" => {
+                    let known = ["kind", "base_url", "secret", "model", "default"];
+                    settings.models = Some(Setting {
+                        value: self.sections(&key, item, &known)?,
+                        origin: self.origin(span),
+                    });
+                }
+                "datasources" => {
+                    let known = ["kind", "url", "tenants"];
+                    settings.datasources = Some(Setting {
+                        value: self.sections(&key, item, &known)?,
+                        origin: self.origin(span),
+                    });
+                }
+                "mcp.mount" => {
+                    let value = item.as_bool().ok_or_else(|| self.wrong(&key, item, "true or false"))?;
+                    settings.mcp_mount = Some(Setting { value, origin: self.origin(span) });
+                }
+                "mcp.servers" => {
+                    settings.mcp_servers =
+                        Some(Setting { value: self.servers(&key, item)?, origin: self.origin(span) });
                 }
                 "otlp.headers" => {
                     settings.otlp_headers =
@@ -190,6 +229,16 @@ impl Reader<'_> {
                     let url = item.as_str().ok_or_else(|| self.wrong(&key, item, "a URL in quotes"))?;
                     settings.otlp_endpoint =
                         Some(Setting { value: url.to_owned(), origin: self.origin(span) });
+                }
+                "plugins.listen" => {
+                    let wrong = || self.wrong(&key, item, "an address in quotes, such as `127.0.0.1:7718`");
+                    let value = item.as_str().and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
+                    settings.plugins_listen = Some(Setting { value, origin: self.origin(span) });
+                }
+                "plugins.public_url" => {
+                    let wrong = || self.wrong(&key, item, "an origin such as `https://plugins.example`");
+                    let value = item.as_str().and_then(origin_of).ok_or_else(wrong)?;
+                    settings.plugins_url = Some(Setting { value, origin: self.origin(span) });
                 }
                 "retention.finished_runs" => {
                     settings.finished_runs =
@@ -257,6 +306,66 @@ impl Reader<'_> {
         let references = item.as_table_like().ok_or_else(wrong)?.iter();
         let references = references.map(|(name, item)| Some((name.to_owned(), item.as_str()?.to_owned())));
         references.collect::<Option<BTreeMap<_, _>>>().ok_or_else(wrong)
+    }
+
+    /// Tables by name, each with some of these texts in it.
+    fn sections(&self, key: &str, item: &Item, known: &[&str]) -> Result<Sections, Failure> {
+        let wrong = || self.wrong(key, item, "a table of named tables");
+        let mut sections = Sections::new();
+        for (name, section) in item.as_table_like().ok_or_else(wrong)?.iter() {
+            let mut members = BTreeMap::new();
+            for (member, value) in section.as_table_like().ok_or_else(wrong)?.iter() {
+                let path = format!("{key}.{name}.{member}");
+                if !known.contains(&member) {
+                    let suggestion = format!(
+                        "It has {}.",
+                        known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+                    );
+                    let message = format!("there is no setting `{path}`");
+                    let envelope = self.invalid(CommandErrorCode::ConfigUnknownKey, value.span(), &message);
+                    return Err(envelope.suggest(suggestion).detail("key", path).into());
+                }
+                let text = match value.as_bool() {
+                    Some(flag) => flag.to_string(),
+                    None => {
+                        value.as_str().ok_or_else(|| self.wrong(&path, value, "a text in quotes"))?.to_owned()
+                    }
+                };
+                members.insert(member.to_owned(), text);
+            }
+            sections.insert(name.to_owned(), members);
+        }
+        Ok(sections)
+    }
+
+    /// Other MCP servers, by id.
+    fn servers(&self, key: &str, item: &Item) -> Result<BTreeMap<String, McpServer>, Failure> {
+        let all = item.as_table_like().ok_or_else(|| self.wrong(key, item, "a table for each server"))?;
+        let mut servers = BTreeMap::new();
+        for (id, item) in all.iter() {
+            let key = format!("{key}.{id}");
+            let wanted = "a table with `url` and, where they are needed, `secret` and `tenants`";
+            let members = item.as_table_like().ok_or_else(|| self.wrong(&key, item, wanted))?;
+            let (mut url, mut server) = (None, McpServer::default());
+            for (name, item) in members.iter() {
+                let inner = format!("{key}.{name}");
+                let text = || item.as_str().ok_or_else(|| self.wrong(&inner, item, "a text in quotes"));
+                match name {
+                    "url" => url = Some(text()?.to_owned()),
+                    "secret" => server.secret = Some(text()?.to_owned()),
+                    "tenants" => {
+                        let wrong = || self.wrong(&inner, item, "a list of names in quotes");
+                        let names = item.as_array().ok_or_else(wrong)?.iter();
+                        let names = names.map(|name| name.as_str().map(str::to_owned));
+                        server.tenants = names.collect::<Option<_>>().ok_or_else(wrong)?;
+                    }
+                    _ => return Err(self.unknown(&inner, item.span())),
+                }
+            }
+            server.url = url.ok_or_else(|| self.wrong(&key, item, wanted))?;
+            servers.insert(id.to_owned(), server);
+        }
+        Ok(servers)
     }
 
     fn paths(&self, key: &str, item: &Item) -> Result<Vec<PathBuf>, Failure> {
@@ -396,6 +505,17 @@ mod tests {
                 "`rate_limits.tenant.burst`",
             ),
             ("a collector", "otlp = \"http://x\"", "CONFIG_INVALID", "line 1", "a table"),
+            ("a server", "[mcp.servers.x]\nsecret = \"s\"", "CONFIG_INVALID", "line 1", "`url`"),
+            ("of a server", "[mcp.servers.x]\nurl = 1", "CONFIG_INVALID", "line 2", "`mcp.servers.x.url`"),
+            ("no such part", "[mcp]\nserver = {}", "CONFIG_UNKNOWN_KEY", "line 2", "`mcp.servers`"),
+            ("no address", "[plugins]\nlisten = \"7718\"", "CONFIG_INVALID", "line 2", "`127.0.0.1:7718`"),
+            (
+                "no origin",
+                "[plugins]\npublic_url = \"https://x/y\"",
+                "CONFIG_INVALID",
+                "line 2",
+                "`https://plugins.example`",
+            ),
             ("no TOML", "data_dir = ", "CONFIG_INVALID", "line 1", "Correct the TOML"),
             ("twice", "data_dir = \"a\"\ndata_dir = \"b\"", "CONFIG_INVALID", "line 2", "Correct the TOML"),
         ];
@@ -405,6 +525,21 @@ mod tests {
                 assert!(words.contains(expected), "{name}: {expected} in {words}");
             }
         }
+    }
+
+    #[test]
+    fn other_mcp_servers_are_read() {
+        let text = "[mcp]\nmount = false\n[mcp.servers.a]\nurl = \"https://a.example\"\nsecret = \"s\"\n[mcp.servers.b]\nurl = \"http://b\"\ntenants = [\"t\"]\n";
+        let settings = Reader { path: Path::new("/etc/interlock.toml"), text }.settings().unwrap();
+        assert!(!settings.mcp_mount.unwrap().value);
+        let server = |url: &str, secret: Option<&str>, tenants: &[&str]| McpServer {
+            url: url.to_owned(),
+            secret: secret.map(str::to_owned),
+            tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
+        };
+        let a = ("a".to_owned(), server("https://a.example", Some("s"), &[]));
+        let b = ("b".to_owned(), server("http://b", None, &["t"]));
+        assert_eq!(settings.mcp_servers.unwrap().value, BTreeMap::from([a, b]));
     }
 
     #[test]

@@ -3,6 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
+/// Another MCP server that nodes may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct McpServer {
+    /// Where it is.
+    pub(crate) url: String,
+    /// The secret that opens it, by its name in the table `secrets`.
+    pub(crate) secret: Option<String>,
+    /// For which tenants it is; for all, if none is named.
+    pub(crate) tenants: Vec<String>,
+}
+
 /// A time as it is written: a number with `s`, `m`, `h` or `d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -53,6 +64,9 @@ pub(crate) struct Limit {
     pub(crate) per_second: Option<u32>,
     pub(crate) burst: Option<u32>,
 }
+
+/// Named tables of texts: what each is named, and what stands in it.
+pub(crate) type Sections = std::collections::BTreeMap<String, std::collections::BTreeMap<String, String>>;
 
 #[cfg(test)]
 mod tests {

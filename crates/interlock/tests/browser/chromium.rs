@@ -38,6 +38,15 @@ pub(crate) struct Chromium {
 impl Chromium {
     /// Starts one, unless there is none on this machine. That is said aloud, and where nothing may be skipped it is a failure.
     pub(crate) async fn start() -> Option<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts one of somebody who likes it dark.
+    pub(crate) async fn start_dark() -> Option<Self> {
+        Self::start_with(&["--blink-settings=preferredColorScheme=0"]).await
+    }
+
+    async fn start_with(more: &[&str]) -> Option<Self> {
         if !Path::new(DRIVER).exists() || !Path::new(CHROMIUM).exists() {
             assert!(
                 std::env::var_os("INTERLOCK_SKIP_NOTHING").is_none(),
@@ -66,7 +75,8 @@ impl Chromium {
         // What else it says is read, so that it never waits for a reader.
         std::thread::spawn(move || told.for_each(drop));
         let profile = TempDir::new().unwrap();
-        let mut arguments: Vec<String> = ARGUMENTS.iter().map(|&argument| argument.to_owned()).collect();
+        let mut arguments: Vec<String> =
+            ARGUMENTS.iter().chain(more).map(|&argument| argument.to_owned()).collect();
         arguments.push(format!("--user-data-dir={}", profile.path().display()));
         let wanted = json!({"goog:chromeOptions": {"binary": CHROMIUM, "args": arguments}});
         let Value::Object(wanted) = wanted else { unreachable!("it is an object") };
@@ -118,6 +128,20 @@ impl Chromium {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("console");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(format!("{name}.png")), self.client.screenshot().await.unwrap()).unwrap();
+    }
+}
+
+impl Chromium {
+    /// Writes all of a page to the test output, at a width.
+    pub(crate) async fn whole_picture(&self, name: &str, width: u32) {
+        self.client.set_window_size(width, 900).await.unwrap();
+        let script = "return Math.ceil(document.documentElement.scrollHeight)";
+        let height = self.client.execute(script, vec![]).await.unwrap().as_u64().unwrap();
+        let height = u32::try_from(height.clamp(500, 2600)).unwrap();
+        // The window of a headless browser has a frame too.
+        self.client.set_window_size(width, height + 140).await.unwrap();
+        self.picture(name).await;
+        self.client.set_window_size(1280, 900).await.unwrap();
     }
 }
 

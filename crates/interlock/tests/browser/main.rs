@@ -8,6 +8,9 @@ mod approvals;
 mod chromium;
 mod demo;
 mod keyboard;
+mod packed;
+mod pictures;
+mod plugins;
 #[path = "../it/program.rs"]
 #[expect(dead_code, reason = "shared with the other tests of the program")]
 mod program;

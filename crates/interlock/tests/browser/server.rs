@@ -1,7 +1,7 @@
 //! The real program, serving.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 
 use fantoccini::Locator;
@@ -27,10 +27,15 @@ impl Server {
     }
 
     pub(crate) fn on(data: TempDir) -> Self {
+        Self::serving(data, &["examples/runs", "examples/release-review"].map(|folder| root().join(folder)))
+    }
+
+    /// Serves the workflows of some folders.
+    pub(crate) fn serving(data: TempDir, folders: &[PathBuf]) -> Self {
         let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
         command.arg(data.path()).env("INTERLOCK_API_KEY", KEY).env("INTERLOCK_LOG", "warn");
-        for folder in ["examples/runs", "examples/release-review"] {
-            command.arg("--workflows").arg(root().join(folder));
+        for folder in folders {
+            command.arg("--workflows").arg(folder);
         }
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut told = BufReader::new(process.stdout.take().unwrap());
@@ -64,6 +69,35 @@ impl Server {
 
     pub(crate) async fn run(&self, run_id: &str) -> Value {
         self.ask("GET", &format!("/v1/runs/{run_id}"), None).await
+    }
+
+    /// The snapshot of a run once it has ended or waits.
+    pub(crate) async fn settled(&self, run_id: &str) -> Value {
+        let mut last = -1_i64;
+        loop {
+            let snapshot = self.run(run_id).await;
+            if !["pending", "running"].contains(&snapshot["status"].as_str().unwrap()) {
+                return snapshot;
+            }
+            let poll = format!("/v1/runs/{run_id}/events/poll?lastSequence={last}&timeout=20");
+            let polled = self.ask("GET", &poll, None).await;
+            let newest = polled["events"].as_array().unwrap().last();
+            last = newest.map_or(last, |event| event["sequence"].as_i64().unwrap());
+        }
+    }
+
+    /// Calls a tool over MCP, as a client without a library would.
+    pub(crate) async fn tool(&self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let request = reqwest::Client::new().post(format!("{}/mcp", self.url)).bearer_auth(KEY);
+        let request = request
+            .header("Content-Type", "application/json")
+            .header("Accept", "application/json, text/event-stream");
+        let answer = request.body(message.to_string()).send().await.unwrap().bytes().await.unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_ne!(answer["result"]["isError"], true, "{answer}");
+        answer["result"]["structuredContent"].clone()
     }
 }
 

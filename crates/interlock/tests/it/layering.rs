@@ -20,11 +20,12 @@ const ROOMS: [(&str, &[&str]); 14] = [
     ("workspace", &["canon"]),
     ("storage", &["canon", "flow", "guide"]),
     ("host", &["ai", "canon", "flow", "guide", "packs", "sandbox", "storage", "surfaces", "workspace"]),
-    ("server", &["canon", "flow", "guide", "host"]),
-    ("console", &["canon", "composition", "flow", "guide", "host", "storage", "workspace"]),
+    ("server", &["ai", "canon", "flow", "guide", "host", "packs", "sandbox", "surfaces"]),
+    ("console", &["canon", "composition", "flow", "guide", "host", "packs", "storage", "workspace"]),
     (
         "interlock",
         &[
+            "ai",
             "canon",
             "composition",
             "console",
@@ -34,13 +35,15 @@ const ROOMS: [(&str, &[&str]); 14] = [
             "packs",
             "server",
             "storage",
+            "surfaces",
             "workspace",
         ],
     ),
 ];
 
 /// The pure rooms, and all that they may use of the outside.
-const PURE: [(&str, &[&str]); 4] = [
+const PURE: [(&str, &[&str]); 5] = [
+    ("ai", &["jsonschema", "serde_json", "thiserror"]),
     ("canon", &["serde", "serde_json", "serde_json_canonicalizer", "sha2", "strsim", "thiserror"]),
     ("composition", &["foldhash", "serde", "serde_json"]),
     ("flow", &["base64", "hmac", "jsonschema", "regex", "serde", "serde_json", "sha2", "thiserror"]),

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
+mod backup;
 mod compose;
 mod demo;
 mod doctor;
@@ -12,6 +13,7 @@ mod killed;
 mod layering;
 mod mcp;
 mod mcp_http;
+mod pack;
 mod program;
 mod salvage;
 mod serve;

@@ -1,6 +1,7 @@
 //! `interlock serve` and what works with it, driven as the real program.
 
 mod configured;
+mod plugins;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

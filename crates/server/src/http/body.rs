@@ -17,7 +17,7 @@ use super::state::Settings;
 const WORTH_A_THREAD: usize = 256 << 10;
 
 /// The deepest nesting of a body: what a caller gives stands inside of records that are read to 128 levels.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// The body of a request, as a document.
 pub(super) async fn read(
@@ -27,7 +27,7 @@ pub(super) async fn read(
     settings: &Settings,
 ) -> Result<Value, Refusal> {
     let limit = match kind {
-        Body::None | Body::Message => return Ok(Value::Null),
+        Body::None | Body::Message | Body::Archive => return Ok(Value::Null),
         Body::Optional | Body::Required => settings.max_body_bytes,
         Body::Workflow => settings.max_workflow_bytes,
     };
@@ -55,6 +55,16 @@ pub(super) async fn message(
 ) -> Result<Bytes, Refusal> {
     check_media(headers)?;
     within_time(headers, stream, settings.max_message_bytes, settings).await
+}
+
+/// The archive of a pack, as it came. What it is, whoever unpacks it says.
+pub(super) async fn archive(
+    headers: &HeaderMap,
+    stream: Stream,
+    settings: &Settings,
+) -> Result<Bytes, Refusal> {
+    check_encoding(headers)?;
+    within_time(headers, stream, packs::archive::Limits::DEFAULT.packed_bytes, settings).await
 }
 
 async fn within_time(
@@ -98,13 +108,18 @@ async fn receive(headers: &HeaderMap, mut stream: Stream, limit: usize) -> Resul
     Ok(received.freeze())
 }
 
-/// Without a type a body is taken for JSON, because nothing else is served.
-fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     let encoded = headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity");
     if encoded {
         let message = "bodies with a Content-Encoding are not read here; send it plain";
         return Err(Refusal::new(ApiCode::UnsupportedMediaType, message));
     }
+    Ok(())
+}
+
+/// Without a type a body is taken for JSON, because nothing else is served.
+fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
+    check_encoding(headers)?;
     let Some(media) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     let media = media.to_str().unwrap_or_default();
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -115,7 +130,7 @@ fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal::new(ApiCode::UnsupportedMediaType, message))
 }
 
-fn refusal(error: &json::ReadError) -> Refusal {
+pub(super) fn refusal(error: &json::ReadError) -> Refusal {
     let code = match error.code() {
         ReadErrorCode::TooLarge => ApiCode::PayloadTooLarge,
         ReadErrorCode::Syntax

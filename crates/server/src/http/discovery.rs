@@ -2,6 +2,8 @@
 //!
 //! Families of capabilities stand at the root, and once more under `capabilities`, where older readers look.
 
+mod parts;
+
 use flow::event::wire::LOG_SCHEMA_VERSION;
 use flow::trace::PROTOCOL_VERSION;
 use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
@@ -16,14 +18,16 @@ use super::state::Service;
 /// The document.
 pub(super) fn document(state: &Service) -> Value {
     let families = families(state);
+    let envelopes = parts::envelopes(state);
+    let versions: Map<String, Value> = envelopes.iter().map(|kind| ((*kind).to_owned(), 1.into())).collect();
     let mut document = json!({
         "protocolVersion": PROTOCOL_VERSION,
         "implementation": {"name": "interlock", "version": env!("CARGO_PKG_VERSION"), "vendor": "interlock"},
         "engineVersion": ENGINE_VERSIONS.end(),
         "eventLogSchemaVersion": LOG_SCHEMA_VERSION,
         "supportedTransports": ["rest"],
-        "supportedEnvelopes": ["clarification.request"],
-        "schemaVersions": {"clarification.request": 1},
+        "supportedEnvelopes": envelopes,
+        "schemaVersions": versions,
         "limits": limits(state),
         "configurable": configurable(state),
         "capabilities": families,
@@ -42,8 +46,8 @@ fn limits(state: &Service) -> Value {
     let limits = state.runs.limits();
     json!({
         "clarificationRounds": limits.clarification_rounds,
-        // No model is called, so nothing of a model is asked for again.
-        "schemaRounds": 0,
+        // Where no model is called, nothing of a model is asked for again.
+        "schemaRounds": parts::schema_rounds(state),
         "envelopesPerTurn": 0,
         "maxNodeExecutions": limits.max_node_executions,
         "maxRunDurationMs": limits.max_run_duration_ms,
@@ -62,7 +66,8 @@ fn configurable(state: &Service) -> Value {
     })
 }
 
-fn families(state: &Service) -> Map<String, Value> {
+/// The families of capabilities.
+pub(super) fn families(state: &Service) -> Map<String, Value> {
     let ours = state.runs.capabilities();
     let encodings: Vec<_> = Encoding::ALL.iter().map(|encoding| encoding.as_str()).collect();
     let mut families = json!({
@@ -114,14 +119,40 @@ fn families(state: &Service) -> Map<String, Value> {
             "crossHostCausation": {"supported": false, "ancestryEndpointSupported": true},
         }},
     });
+    families["toolCatalog"] =
+        json!({"supported": true, "sources": ["workflow", "mcp"], "sessionLifecycle": false});
+    if ours.mcp_mount || ours.mcp_client {
+        families["mcp"] = json!({"supported": ours.mcp_client, "serverUrls": []});
+    }
+    if ours.mcp_mount {
+        families["mcp"]["serverMount"] = json!({
+            "supported": true,
+            "transports": ["streamable-http"],
+            "samplingBridge": ours.mcp_sampling,
+            "elicitationBridge": true,
+        });
+        families["mcp"]["serverUrls"] = json!([format!("{}/v1/mcp", state.runs.public_url())]);
+    }
     if state.runs.serves_secrets() {
         families["secrets"] = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
+    }
+    if let (Some(surfaces), Value::Object(families)) =
+        (state.runs.hands().and_then(host::hands::Hands::surfaces), &mut families)
+        && let Value::Object(served) = surfaces.advertise()
+    {
+        families.extend(served);
+    }
+    if state.settings.ui_plugins {
+        families["uiPlugins"] = host::plugins::advertised();
     }
     if state.runs.is_traced() {
         families["observability"] = json!({"otel": {"exportProtocols": ["http/protobuf"]}});
     }
     match families {
-        Value::Object(families) => families,
+        Value::Object(mut families) => {
+            parts::extend(state, &mut families);
+            families
+        }
         _ => Map::new(),
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use axum::body::Body as Stream;
-use axum::extract::{RawPathParams, Request};
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use canon::digest::Digest;
@@ -17,11 +17,11 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode};
 use serde_json::Value;
 
-use super::door::BadPath;
+use super::door::Came;
 use super::query::Query;
 use super::route::{Access, Answered, Body, Method, Route};
 use super::state::Service;
-use super::trace::TraceContext;
+use super::table::Params;
 use super::{answer, body, encoding, pages, routes};
 
 /// The caller's own key for a request.
@@ -47,7 +47,7 @@ pub(super) struct Call {
     pub(super) state: Service,
     /// Who asks. Nobody, with no rights, where no key is needed.
     pub(super) caller: Caller,
-    params: Vec<(String, String)>,
+    params: Params,
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
@@ -61,7 +61,7 @@ pub(super) struct Call {
 impl Call {
     /// What stands in the path for a name of the route.
     pub(super) fn param(&self, name: &str) -> &str {
-        self.params.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+        self.params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
     /// An optional text of the body.
@@ -99,23 +99,24 @@ fn nobody() -> Caller {
 
 /// Answers a request for a route of the table.
 pub(super) async fn answer(
-    state: Service,
+    state: &Service,
+    came: Came,
     route: &'static Route,
-    params: RawPathParams,
+    params: Params,
     request: Request,
-) -> Response {
+) -> (Response, Answering) {
     let (mut parts, stream) = request.into_parts();
     let mut caller = nobody();
     let origin = visiting(route.access, &parts);
     let encoding = encoding::accepted(&parts.headers);
-    let answered = checked(&state, route, &params, &mut parts, stream, &mut caller).await;
+    let answered = checked(state, came, route, params, &mut parts, stream, &mut caller).await;
     let answered = match answered {
         Ok(response) if route.method == Method::Get => Ok(encoding::encoded(response, encoding).await),
         other => other,
     };
-    let mut response = finish(&state, route.path, &parts, caller, answered).await;
+    let (mut response, answering) = finish(state, came, route.path, &parts.method, caller, answered).await;
     state.visitors.share(origin.as_ref(), response.headers_mut());
-    response
+    (response, answering)
 }
 
 /// The page that a request for guided sessions comes from. The other routes are not for pages of others.
@@ -124,18 +125,24 @@ fn visiting(access: Access, parts: &Parts) -> Option<HeaderValue> {
 }
 
 /// Answers a method that a path does not have.
-pub(super) async fn answer_other_method(state: Service, path: &'static str, request: Request) -> Response {
+pub(super) async fn answer_other_method(
+    state: &Service,
+    came: Came,
+    path: &'static str,
+    request: Request,
+) -> (Response, Answering) {
     let (parts, _) = request.into_parts();
     let mut caller = nobody();
     let access = access_of(path);
     let origin = visiting(access, &parts);
     // A browser asks before it sends a key, so this is answered without one.
     if access == Access::Guided && state.visitors.may_ask(&parts) {
-        let mut response = finish(&state, path, &parts, caller, Ok(no_content())).await;
+        let (mut response, answering) =
+            finish(state, came, path, &parts.method, caller, Ok(no_content())).await;
         state.visitors.permit(origin.as_ref(), response.headers_mut());
-        return response;
+        return (response, answering);
     }
-    let admitted = admit(&state, path, &parts, access, &mut caller).map(drop);
+    let admitted = admit(state, came, path, &parts.headers, access, &mut caller).map(drop);
     let mut allowed: Vec<&str> = routes::of(path).map(|route| route.method.as_str()).collect();
     if allowed.contains(&Method::Get.as_str()) {
         allowed.push("HEAD");
@@ -149,12 +156,12 @@ pub(super) async fn answer_other_method(state: Service, path: &'static str, requ
         Err(Refusal::new(ApiCode::MethodNotAllowed, message).detail("allowed", allowed.clone()))
     });
     let was_admitted = !matches!(&answered, Err(refusal) if refusal.code != ApiCode::MethodNotAllowed);
-    let mut response = finish(&state, path, &parts, caller, answered).await;
+    let (mut response, answering) = finish(state, came, path, &parts.method, caller, answered).await;
     if was_admitted && let Ok(allow) = HeaderValue::from_str(&allowed.join(", ")) {
         response.headers_mut().insert(ALLOW, allow);
     }
     state.visitors.share(origin.as_ref(), response.headers_mut());
-    response
+    (response, answering)
 }
 
 fn no_content() -> Response {
@@ -171,39 +178,50 @@ fn access_of(path: &str) -> Access {
 }
 
 /// Answers a path that no route has.
-pub(super) async fn answer_unknown(state: Service, request: Request) -> Response {
-    if !request.uri().path().starts_with("/v1/")
-        && let Some(pages) = &state.pages
-    {
-        return pages::answer(&state, pages.clone(), request).await;
+pub(super) async fn answer_unknown(state: &Service, came: Came, request: Request) -> (Response, Answering) {
+    if request.uri().path().starts_with("/v1/") {
+        let refusal =
+            Refusal::new(ApiCode::NotFound, "there is no such path; see /v1/openapi.json for all of them");
+        return refuse_path(state, came, request, refusal).await;
     }
+    if let Some(pages) = &state.pages {
+        return pages::answer(state, came, pages.clone(), request).await;
+    }
+    let message = "paths of this host begin with /v1/; see /v1/openapi.json for all of them";
+    let refusal = Refusal::new(ApiCode::ValidationError, message);
+    finish(state, came, "", request.method(), nobody(), Err(refusal)).await
+}
+
+/// Answers a path that no route could have.
+pub(super) async fn answer_bad_path(state: &Service, came: Came, request: Request) -> (Response, Answering) {
+    let message =
+        "the path has a segment that is no name: dots, a slash, a control character or a stray colon";
+    refuse_path(state, came, request, Refusal::new(ApiCode::ValidationError, message)).await
+}
+
+/// Says what is wrong with a path to those who have a key.
+async fn refuse_path(
+    state: &Service,
+    came: Came,
+    request: Request,
+    refusal: Refusal,
+) -> (Response, Answering) {
     let (parts, _) = request.into_parts();
     let mut caller = nobody();
-    let path = parts.uri.path();
-    let refusal = if !path.starts_with("/v1/") {
-        let message = "paths of this host begin with /v1/; see /v1/openapi.json for all of them";
-        Refusal::new(ApiCode::ValidationError, message)
-    } else if let Err(refusal) = admit(&state, "", &parts, Access::Key(&[]), &mut caller) {
-        refusal
-    } else if parts.extensions.get::<BadPath>().is_some() {
-        let message =
-            "the path has a segment that is no name: dots, a slash, a control character or a stray colon";
-        Refusal::new(ApiCode::ValidationError, message)
-    } else {
-        Refusal::new(ApiCode::NotFound, "there is no such path; see /v1/openapi.json for all of them")
-    };
-    finish(&state, "", &parts, caller, Err(refusal)).await
+    let admitted = admit(state, came, "", &parts.headers, Access::Key(&[]), &mut caller);
+    finish(state, came, "", &parts.method, caller, Err(admitted.err().unwrap_or(refusal))).await
 }
 
 /// How often, from where, and who. Gives the one session that the caller may work with, where it is only one.
 fn admit(
     state: &Service,
+    came: Came,
     route: &'static str,
-    parts: &Parts,
+    headers: &HeaderMap,
     access: Access,
     caller: &mut Caller,
 ) -> Result<Option<SessionId>, Refusal> {
-    let key = bearer(&parts.headers).unwrap_or_default();
+    let key = bearer(headers).unwrap_or_default();
     let known = match access {
         Access::Public | Access::Token => None,
         Access::Key(_) => {
@@ -212,18 +230,20 @@ fn admit(
         Access::Guided => Some(state.runs.authenticate_guided(key)),
     };
     let named = known.as_ref().and_then(|known| known.as_ref().ok()).map(|known| &known.caller);
-    // Who is unknown is counted by where they are: a new key with every request does not help.
-    let who = match (named, parts.extensions.get::<Peer>()) {
-        (Some(named), _) => format!("key:{}", named.principal),
-        (_, Some(Peer(address))) => format!("peer:{address}"),
-        (_, None) => String::new(),
-    };
-    let tenant = named.map(|named| named.tenant.as_str());
     // Before the key has a say: whoever asks too often is told that, and not whether the key is good.
-    let asked = Asked { key: &who, tenant, route };
-    state.rate_limiter.admit(&asked, Millis(state.clock.now_ms()))?;
+    if state.rate_limiter.limits_anything() {
+        // Who is unknown is counted by where they are: a new key with every request does not help.
+        let who = match (named, came.peer) {
+            (Some(named), _) => format!("key:{}", named.principal),
+            (_, Some(Peer(address))) => format!("peer:{address}"),
+            (_, None) => String::new(),
+        };
+        let tenant = named.map(|named| named.tenant.as_str());
+        let asked = Asked { key: &who, tenant, route };
+        state.rate_limiter.admit(&asked, Millis(state.clock.now_ms()))?;
+    }
     if access == Access::Guided {
-        state.visitors.check(&parts.headers)?;
+        state.visitors.check(headers)?;
     }
     let Some(known) = known else { return Ok(None) };
     let known = known?;
@@ -246,21 +266,22 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 async fn checked(
     state: &Service,
+    came: Came,
     route: &'static Route,
-    params: &RawPathParams,
+    params: Params,
     parts: &mut Parts,
     stream: Stream,
     caller: &mut Caller,
 ) -> Answered {
-    let session = admit(state, route.path, parts, route.access, caller)?;
+    let session = admit(state, came, route.path, &parts.headers, route.access, caller)?;
     if let Access::Key(scopes) = route.access
         && let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope))
     {
         return Err(Refusal::scope(*missing));
     }
-    let params: Vec<_> = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (body, message) = match route.body {
         Body::Message => (Value::Null, body::message(&parts.headers, stream, &state.settings).await?),
+        Body::Archive => (Value::Null, body::archive(&parts.headers, stream, &state.settings).await?),
         kind => (body::read(kind, &parts.headers, stream, &state.settings).await?, Bytes::new()),
     };
     let keyed = keyed(route, &params, parts, caller, &body)?;
@@ -288,7 +309,7 @@ async fn checked(
 /// The request under the caller's key, where it has one and changes something.
 fn keyed(
     route: &Route,
-    params: &[(String, String)],
+    params: &[(&str, String)],
     parts: &Parts,
     caller: &Caller,
     body: &Value,
@@ -312,13 +333,14 @@ fn keyed(
 /// Makes the answer of a refusal, with an entry in the audit log where somebody was turned away.
 async fn finish(
     state: &Service,
+    came: Came,
     route: &'static str,
-    parts: &Parts,
+    method: &HttpMethod,
     caller: Caller,
     answered: Answered,
-) -> Response {
+) -> (Response, Answering) {
     let mut answering = Answering { route, ..Answering::default() };
-    let mut response = match answered {
+    let response = match answered {
         Ok(response) => response,
         Err(refusal) => {
             answering.code = Some(refusal.code.as_str());
@@ -326,16 +348,14 @@ async fn finish(
             if matches!(status, 401 | 403)
                 && let Some(left_out) = state.denials.admit(Instant::now())
             {
-                state.runs.audit_denied(&caller, &refusal, parts.method.as_str(), route, left_out).await;
+                state.runs.audit_denied(&caller, &refusal, method.as_str(), route, left_out).await;
             }
-            let trace = parts.extensions.get::<TraceContext>();
-            answer::refusal(&refusal, &trace.map(|trace| trace.id()).unwrap_or_default())
+            answer::refusal(&refusal, &came.trace.id())
         }
     };
     if !caller.tenant.is_empty() {
         answering.principal = Some(caller.principal);
         answering.tenant = Some(caller.tenant);
     }
-    response.extensions_mut().insert(answering);
-    response
+    (response, answering)
 }

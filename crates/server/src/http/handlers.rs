@@ -1,13 +1,27 @@
 //! One function for each operation: it translates, and the host does the work.
 
+pub(super) mod chains;
 pub(super) mod control;
 pub(super) mod events;
 pub(super) mod history;
 pub(super) mod interrupts;
 pub(super) mod mcp;
+pub(super) mod models;
+pub(super) mod mount;
+pub(super) mod packs;
+pub(super) mod plugins;
 pub(super) mod poll;
+pub(super) mod registry;
 pub(super) mod runs;
+pub(super) mod sandboxed;
 pub(super) mod seams;
 pub(super) mod service;
+pub(super) mod surfaces;
+pub(super) mod tools;
+mod trouble;
 pub(super) mod webhooks;
 pub(super) mod workflows;
+
+/// Codes of refusals that none of the crates below has.
+pub(super) const OWN_CODES: [&str; 4] =
+    ["agent_not_found", "key_not_found", "invalid_request", "sandbox_pack_not_found"];

@@ -9,15 +9,18 @@ use serde_json::{Map, Value, json};
 use self::schemas::{refer, schemas};
 use self::shapes::Shape;
 use super::route::{Access, Body, Method, Parameter, Route};
-use super::routes;
+use super::routes::{self, Gates};
 
 /// What may stand in a path, as the door has it: no slash, no control character, nothing that means a folder or an action.
 const NAME: &str = r"^(?!\.{1,2}$)(?!:)[^/\\\u0000-\u001f\u007f-\u009f]+$";
 
+/// The media type of the archive of a pack.
+pub(super) const ARCHIVE: &str = "application/tar+gzip";
+
 /// The document.
-pub(super) fn document(public_url: &str, seams: bool) -> Value {
+pub(super) fn document(public_url: &str, gates: Gates) -> Value {
     let mut paths = Map::new();
-    for route in routes::served(seams) {
+    for route in routes::served(gates) {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_ascii_lowercase()] = operation(route);
     }
@@ -55,9 +58,13 @@ fn operation(route: &Route) -> Value {
         }
     }
     if route.body != Body::None {
+        let content = match route.body {
+            Body::Archive => json!({ARCHIVE: {}}),
+            _ => json!({"application/json": {"schema": shape.request.map(refer)}}),
+        };
         operation["requestBody"] = json!({
             "required": route.body != Body::Optional,
-            "content": {"application/json": {"schema": shape.request.map(refer)}},
+            "content": content,
         });
     }
     operation
@@ -65,7 +72,7 @@ fn operation(route: &Route) -> Value {
 
 /// The name of an operation in the document, where each is there once: the second spelling of a path has one of its own.
 fn operation_id(route: &Route) -> String {
-    let first = routes::served(true).find(|other| other.operation == route.operation);
+    let first = routes::served(Gates::ALL).find(|other| other.operation == route.operation);
     match first {
         Some(first) if first.path != route.path => format!("{}ByColon", route.operation),
         _ => route.operation.to_owned(),
@@ -92,7 +99,7 @@ fn responses(route: &Route, shape: &Shape) -> Value {
     for status in shape.refusals(route) {
         responses[status.to_string()] = json!({
             "description": why(status),
-            "content": {"application/json": {"schema": refer("Error")}},
+            "content": {"application/json": {"schema": refer(shape.trouble.unwrap_or("Error"))}},
         });
     }
     responses
@@ -150,6 +157,8 @@ fn bounds(parameter: &Parameter) -> Value {
         ("fromSeq" | "toSeq", _) => within(0, 1 << 53),
         ("maxEvents", _) => json!({"type": "integer", "minimum": 0}),
         ("status", _) => json!({"enum": RunStatus::ALL.map(RunStatus::as_str)}),
+        ("source", _) => json!({"enum": ["node-pack", "workflow", "mcp", "connector", "host-extension"]}),
+        ("view", _) => json!({"enum": ["full", "compact"]}),
         ("streamMode", _) => {
             json!({"type": "string", "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$"})
         }
@@ -171,6 +180,10 @@ fn header(name: &str) -> (&'static str, Value) {
         }
         "X-Force-Engine-Version" => {
             ("For keys of tests: the version of the engine.", json!({"type": "integer", "minimum": 0}))
+        }
+        "X-Pack-Sha256" => ("The digest of the archive, to be sure of it.", json!({"type": "string"})),
+        "X-Pack-Signing-Method" => {
+            ("How the manifest is signed.", json!({"enum": ["manual", "none", "sigstore"]}))
         }
         "If-None-Match" => ("The tag of the run as it is known.", json!({"type": "string"})),
         "Last-Event-ID" => {

@@ -7,7 +7,9 @@ use axum::response::Response;
 use futures_util::StreamExt as _;
 use http::header::CONTENT_TYPE;
 use tower::ServiceExt as _;
+use tracing::Instrument as _;
 
+use super::door::Came;
 use super::encoding;
 use super::exchange::{Answering, Peer};
 use super::state::Service;
@@ -15,20 +17,26 @@ use super::state::Service;
 /// What the log and the metrics call all of it: paths of pages are not ours to list.
 const ROUTE: &str = "pages";
 
-pub(super) async fn answer(state: &Service, pages: Router, mut request: Request) -> Response {
+pub(super) async fn answer(
+    state: &Service,
+    came: Came,
+    pages: Router,
+    mut request: Request,
+) -> (Response, Answering) {
     let encoding = encoding::accepted(request.headers());
-    if let Some(Peer(address)) = request.extensions().get::<Peer>().copied() {
+    if let Some(Peer(address)) = came.peer {
         request.extensions_mut().insert(address);
     }
-    let response = match pages.oneshot(request).await {
+    // What pages themselves have to tell is told under the id of the request.
+    let span = tracing::info_span!("http.request", trace.id = %came.trace.id());
+    let response = match pages.oneshot(request).instrument(span).await {
         Ok(response) => response,
         Err(impossible) => match impossible {},
     };
     let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
-    let mut response =
+    let response =
         if is_stream { until_stopped(state, response) } else { encoding::encoded(response, encoding).await };
-    response.extensions_mut().insert(Answering { route: ROUTE, ..Answering::default() });
-    response
+    (response, Answering { route: ROUTE, ..Answering::default() })
 }
 
 /// A stream has no end of its own; it must not hold up the end of the service.

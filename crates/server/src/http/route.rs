@@ -18,6 +18,7 @@ pub(super) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Answered> + Se
 pub(super) enum Method {
     Get,
     Post,
+    Put,
     Delete,
 }
 
@@ -26,6 +27,7 @@ impl Method {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Put => "PUT",
             Self::Delete => "DELETE",
         }
     }
@@ -57,6 +59,8 @@ pub(super) enum Body {
     Workflow,
     /// A message of another protocol, which the handler reads.
     Message,
+    /// The archive of a pack, as it came.
+    Archive,
 }
 
 /// Something after the question mark.

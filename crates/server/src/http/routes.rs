@@ -3,7 +3,8 @@
 use host::runs::Scope;
 
 use super::handlers::{
-    control, events, history, interrupts, mcp, poll, runs, seams, service, webhooks, workflows,
+    chains, control, events, history, interrupts, mcp, models, mount, packs, plugins, poll, registry, runs,
+    sandboxed, seams, service, surfaces, tools, webhooks, workflows,
 };
 use super::route::{Access, Body, Method, Parameter, Route};
 
@@ -20,6 +21,8 @@ const WEBHOOKS_MANAGE: Access = Access::Key(&[Scope::WebhooksManage]);
 const AUDIT_READ: Access = Access::Key(&[Scope::AuditRead]);
 const FORK: Access = Access::Key(&[Scope::RunsCreate, Scope::RunsRead]);
 const FAN_OUT: Access = Access::Key(&[Scope::ManifestWrite, Scope::RunsCreate]);
+const PACKS_PUBLISH: Access = Access::Key(&[Scope::PacksPublish]);
+const PACKS_YANK: Access = Access::Key(&[Scope::PacksYank]);
 const ADMIN: Access = Access::Key(&[Scope::Admin]);
 
 const fn optional(name: &'static str, kind: &'static str, about: &'static str) -> Parameter {
@@ -64,6 +67,16 @@ static ALL: &[Route] = &[
         "readMetrics", "What the service counts, for Prometheus.", service::metrics),
     route!(Post "/mcp", Access::Guided, Message, 200 JSON,
         "callMcp", "MCP for agents: guided sessions, a message for each request.", mcp::answer),
+    route!(Post "/v1/mcp", RUNS_CREATE, Message, 200 JSON,
+        "callMount", "MCP for clients of workflows: tools, resources and prompts, a message for each request.", mount::answer),
+    route!(Get "/v1/tools", MANIFEST_READ, None, 200 JSON,
+    "listTools", "What can be used here, in the order of the ids.", tools::list, [
+        optional("source", "string", "Only tools that come from there: workflow or mcp."),
+        optional("view", "string", "`compact` for what is needed to choose one."),
+        optional("cursor", "string", "The `nextCursor` of the page before."),
+    ]),
+    route!(Get "/v1/tools/{toolId}", MANIFEST_READ, None, 200 JSON,
+        "readTool", "A tool.", tools::read),
     route!(Get "/v1/workflows", MANIFEST_READ, None, 200 JSON,
     "listWorkflows", "The workflows of the tenant, in the order of their ids.", workflows::list, [
         optional("limit", "integer", "How many, from 1 to 200; 100 where it is left out."),
@@ -142,17 +155,100 @@ static ALL: &[Route] = &[
     "deleteWebhook", "Ends a subscription.", webhooks::delete, [
         optional("tenantId", "string", "The tenant of the key, for those who want to be sure."),
     ]),
+    route!(Get "/v1/blobs/{token}", Access::Token, None, 200 "application/octet-stream",
+        "readBlob", "The object of a signed address.", surfaces::blob),
     route!(Get "/v1/audit/verify", AUDIT_READ, None, 200 JSON,
     "verifyAuditLog", "Whether the audit log is as it was written.", history::verify, [
         optional("fromSeq", "integer", "The first entry; 0 where it is left out."),
         optional("toSeq", "integer", "The last entry; the newest where it is left out."),
     ]),
+    // Packs: a registry, and what is installed.
+    route!(Get "/.well-known/openwop-registry", Access::Public, None, 200 JSON,
+        "discoverRegistry", "What the registry of this host takes.", registry::well_known),
+    route!(Get "/.well-known/openwop-registry.json", Access::Public, None, 200 JSON,
+        "discoverRegistry", "What the registry of this host takes. Another spelling.", registry::well_known),
+    route!(Get "/keys/{keyId}.pub", Access::Public, None, 200 "application/x-pem-file",
+        "readPackKey", "A key that signed packs, as PEM.", registry::public_key),
+    route!(Get "/v1/index.json", MANIFEST_READ, None, 200 JSON,
+        "readRegistryIndex", "Every pack that is offered.", registry::index),
+    route!(Get "/v1/packs", MANIFEST_READ, None, 200 JSON,
+        "listPacks", "The packs that are installed, with their agents.", packs::list),
+    route!(Get "/v1/packs/export", MANIFEST_READ, None, 200 JSON,
+        "exportPacks", "The manifests of the packs that are installed.", packs::export),
+    route!(Get "/v1/packs/-/search", MANIFEST_READ, None, 200 JSON,
+    "searchPacks", "The packs that are offered and have all the words.", registry::search, [
+        optional("q", "string", "Words of names, descriptions and keywords."),
+    ]),
+    route!(Get "/v1/packs/-/by-type/{typeId}", MANIFEST_READ, None, 200 JSON,
+        "findPacksByType", "The packs that bring a type of node, a chain or a template.", registry::by_type),
+    route!(Get "/v1/packs/{name}", MANIFEST_READ, None, 200 JSON,
+        "readPack", "Everything about a pack.", registry::metadata),
+    route!(Get "/v1/packs/{name}/index.json", MANIFEST_READ, None, 200 JSON,
+        "readPack", "Everything about a pack. Another spelling.", registry::metadata),
+    route!(Get "/v1/packs/{name}/-/{version}.json", MANIFEST_READ, None, 200 JSON,
+        "readPackManifest", "The manifest of a version.", registry::manifest),
+    route!(Get "/v1/packs/{name}/-/{version}.tgz", MANIFEST_READ, None, 200 "application/tar+gzip",
+        "readPackArchive", "The archive of a version, as it was published.", registry::archive),
+    route!(Put "/v1/packs/{name}/-/{version}.tgz", PACKS_PUBLISH, Archive, 201 JSON,
+        "publishPack", "Publishes a version.", registry::publish),
+    route!(Get "/v1/packs/{name}/-/{version}.sig", MANIFEST_READ, None, 200 "application/octet-stream",
+        "readPackSignature", "The signature of a version.", registry::signature),
+    route!(Delete "/v1/packs/{name}/-/{version}", PACKS_PUBLISH, None, 204 "",
+        "unpublishPack", "Takes a version back, within 72 hours.", registry::unpublish),
+    route!(Post "/v1/packs/{name}/-/{version}/deprecate", PACKS_PUBLISH, Optional, 200 JSON,
+        "deprecatePack", "Says that a version should no longer be used.", registry::deprecate),
+    route!(Delete "/v1/packs/{name}/-/{version}/deprecate", PACKS_PUBLISH, None, 200 JSON,
+        "undeprecatePack", "Says that a version may be used again.", registry::undeprecate),
+    route!(Post "/v1/packs/{name}/-/{version}/yank", PACKS_YANK, Optional, 200 JSON,
+        "yankPack", "Withdraws a version from ranges.", registry::yank),
+    route!(Delete "/v1/packs/{name}/-/{version}/yank", PACKS_YANK, None, 200 JSON,
+        "unyankPack", "Puts a version back into ranges.", registry::unyank),
+    route!(Get "/v1/packs/{name}/-/keychain", MANIFEST_READ, None, 200 JSON,
+        "readPackKeys", "The keys that signed a pack, oldest first.", registry::keychain),
+    route!(Post "/v1/packs/{name}/-/keychain/rotate", PACKS_PUBLISH, Required, 200 JSON,
+        "rotatePackKey", "Lets another key follow, which the old one signed for.", registry::rotate),
+    route!(Get "/v1/agents", MANIFEST_READ, None, 200 JSON,
+        "listAgents", "The agents of the packs that are installed.", packs::agents),
+    route!(Get "/v1/agents/{agentId}", MANIFEST_READ, None, 200 JSON,
+        "readAgent", "An agent, without its prompt.", packs::agent),
+];
+
+/// The catalogue of packs for tests: the same operations, and nothing of it is seen in the other.
+static TEST_PACKS: &[Route] = &[
+    route!(Get "/v1/packs-test/{name}", MANIFEST_READ, None, 200 JSON,
+        "readTestPack", "Everything about a pack for tests.", registry::tests_of::metadata),
+    route!(Get "/v1/packs-test/{name}/-/{version}.json", MANIFEST_READ, None, 200 JSON,
+        "readTestPackManifest", "The manifest of a version.", registry::tests_of::manifest),
+    route!(Get "/v1/packs-test/{name}/-/{version}.tgz", MANIFEST_READ, None, 200 "application/tar+gzip",
+        "readTestPackArchive", "The archive of a version.", registry::tests_of::archive),
+    route!(Put "/v1/packs-test/{name}/-/{version}.tgz", PACKS_PUBLISH, Archive, 201 JSON,
+        "publishTestPack", "Publishes a version for tests.", registry::tests_of::publish),
+    route!(Get "/v1/packs-test/{name}/-/{version}.sig", MANIFEST_READ, None, 200 "application/octet-stream",
+        "readTestPackSignature", "The signature of a version.", registry::tests_of::signature),
+    route!(Delete "/v1/packs-test/{name}/-/{version}", PACKS_PUBLISH, None, 204 "",
+        "unpublishTestPack", "Takes a version back.", registry::tests_of::unpublish),
+    route!(Post "/v1/packs-test/{name}/-/{version}/deprecate", PACKS_PUBLISH, Optional, 200 JSON,
+        "deprecateTestPack", "Says that a version should no longer be used.", registry::tests_of::deprecate),
+    route!(Delete "/v1/packs-test/{name}/-/{version}/deprecate", PACKS_PUBLISH, None, 200 JSON,
+        "undeprecateTestPack", "Says that a version may be used again.", registry::tests_of::undeprecate),
+    route!(Post "/v1/packs-test/{name}/-/{version}/yank", PACKS_YANK, Optional, 200 JSON,
+        "yankTestPack", "Withdraws a version from ranges.", registry::tests_of::yank),
+    route!(Delete "/v1/packs-test/{name}/-/{version}/yank", PACKS_YANK, None, 200 JSON,
+        "unyankTestPack", "Puts a version back into ranges.", registry::tests_of::unyank),
+    route!(Get "/v1/packs-test/{name}/-/keychain", MANIFEST_READ, None, 200 JSON,
+        "readTestPackKeys", "The keys that signed a pack.", registry::tests_of::keychain),
+    route!(Post "/v1/packs-test/{name}/-/keychain/rotate", PACKS_PUBLISH, Required, 200 JSON,
+        "rotateTestPackKey", "Lets another key follow.", registry::tests_of::rotate),
+    route!(Post "/v1/packs-test/reset", PACKS_PUBLISH, Optional, 200 JSON,
+        "resetTestPacks", "Forgets every pack for tests.", registry::tests_of::reset),
 ];
 
 /// What is there besides when the host was started for tests.
 static SEAMS: &[Route] = &[
     route!(Post "/v1/host/sample/workflows", MANIFEST_WRITE, Workflow, 201 JSON,
         "seedWorkflow", "Registers a workflow.", workflows::register),
+    route!(Post "/v1/host/sample/mcp", RUNS_CREATE, Message, 200 JSON,
+        "callSampleMount", "Another spelling of `/v1/mcp`.", mount::answer),
     route!(Get "/v1/host/sample/test/runs/{runId}/events", RUNS_READ, None, 200 JSON,
         "readRecordedEvents", "The events of a run, as they were recorded.", seams::events),
     route!(Get "/v1/host/sample/test/runs/{runId}/variables", RUNS_READ, None, 200 JSON,
@@ -163,21 +259,73 @@ static SEAMS: &[Route] = &[
         "exportDebugBundle", "The bundle of a run.", seams::bundle),
     route!(Post "/v1/host/sample/dispatch/fanout", FAN_OUT, Required, 200 JSON,
         "fanOut", "Dispatches children that do nothing, and joins them.", seams::fan_out),
+    route!(Post "/v1/host/sample/test/surface", ADMIN, Required, 200 JSON,
+        "callSurface", "One operation of a surface, for any tenant.", surfaces::call),
+    route!(Post "/v1/host/sample/fs/read", ADMIN, Required, 200 JSON,
+        "readSurfaceFile", "A file of a tenant.", surfaces::read_file),
+    route!(Post "/v1/host/sample/ui-plugin/rpc", RUNS_READ, Required, 200 JSON,
+        "callAsPlugin", "A message of `ui-plugin/1`, as a plugin would send it.", plugins::rpc),
+    route!(Get "/v1/host/sample/blob/presigned/{token}", Access::Token, None, 200 "application/octet-stream",
+        "readBlob", "The object of a signed address. Another spelling of `/v1/blobs`.", surfaces::blob),
+    // Models, the sandbox, chains.
+    route!(Post "/v1/host/sample/test/reset", ADMIN, Optional, 200 JSON,
+        "resetSeams", "Forgets what seams remember.", models::reset),
+    route!(Post "/v1/host/sample/test/mock-ai/program", ADMIN, Required, 200 JSON,
+        "programMock", "What the model that pretends answers to a node.", models::program),
+    route!(Get "/v1/host/sample/test/mock-ai/last-dispatch-budget", ADMIN, None, 200 JSON,
+    "readMockBudget", "How much room the last call of a node asked for.", models::last_budget, [
+        required("nodeId", "string", "The node."),
+    ]),
+    route!(Post "/v1/host/sample/envelope/accept", ADMIN, Required, 200 JSON,
+        "acceptEnvelope", "What comes of an envelope.", models::accept_envelope),
+    route!(Post "/v1/host/sample/test/llm-prompt-wrap", ADMIN, Required, 200 JSON,
+        "wrapForPrompt", "A payload as a model may read it.", models::wrap),
+    route!(Post "/v1/host/sample/test/emit-envelope-reliability", ADMIN, Required, 200 JSON,
+        "checkReliabilityEvent", "Whether an event of reliability would be recorded.", models::emit_reliability),
+    route!(Post "/v1/host/sample/test/emit-provider-usage", ADMIN, Required, 200 JSON,
+        "checkUsageEvent", "Whether an event of usage would be recorded.", models::emit_usage),
+    route!(Post "/v1/host/sample/test/evaluate-model-capability-gate", ADMIN, Required, 200 JSON,
+        "evaluateModelGate", "Which model is asked.", models::evaluate_gate),
+    route!(Post "/v1/host/sample/test/llm-cache-key", ADMIN, Required, 200 JSON,
+        "readCacheKey", "The key of a request to a model.", models::key_of),
+    route!(Post "/v1/host/sample/test/sandbox-load", ADMIN, Required, 200 JSON,
+        "loadSandboxed", "Whether there is a pack that tries the sandbox.", sandboxed::load),
+    route!(Post "/v1/host/sample/test/sandbox-invoke", ADMIN, Required, 200 JSON,
+        "invokeSandboxed", "Runs a module that tries the sandbox.", sandboxed::invoke),
+    route!(Post "/v1/host/sample/packs/install-gate", ADMIN, Required, 200 JSON,
+        "judgeInstall", "Whether a pack could be installed.", sandboxed::install_gate),
+    route!(Post "/v1/host/sample/workflow-chain:expand", ADMIN, Required, 200 JSON,
+        "expandChain", "The nodes and edges of a chain.", chains::expand),
 ];
 
+/// Which routes are there besides those that always are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gates {
+    /// Those for conformance suites.
+    pub(super) seams: bool,
+    /// The catalogue of packs for tests.
+    pub(super) test_packs: bool,
+}
+
+impl Gates {
+    /// All of them.
+    pub(super) const ALL: Self = Self { seams: true, test_packs: true };
+}
+
 /// The routes that are served.
-pub(super) fn served(seams: bool) -> impl Iterator<Item = &'static Route> {
-    ALL.iter().chain(if seams { SEAMS } else { &[] })
+pub(super) fn served(gates: Gates) -> impl Iterator<Item = &'static Route> {
+    let seams = if gates.seams { SEAMS } else { &[] };
+    ALL.iter().chain(if gates.test_packs { TEST_PACKS } else { &[] }).chain(seams)
 }
 
 /// The routes of one path.
 pub(super) fn of(path: &str) -> impl Iterator<Item = &'static Route> {
-    ALL.iter().chain(SEAMS).filter(move |route| route.path == path)
+    served(Gates::ALL).filter(move |route| route.path == path)
 }
 
 /// The actions that are written behind a colon.
 pub(super) fn actions() -> impl Iterator<Item = &'static str> {
-    ALL.iter().filter_map(|route| route.path.rsplit_once(':').map(|(_, action)| action))
+    served(Gates::ALL).filter_map(|route| route.path.rsplit_once(':').map(|(_, action)| action))
 }
 
 #[cfg(test)]
@@ -188,11 +336,12 @@ mod tests {
 
     #[test]
     fn the_routes_of_a_path_stand_together_and_no_method_twice() {
-        let mut paths: Vec<&str> = served(true).map(|route| route.path).collect();
+        let mut paths: Vec<&str> = served(Gates::ALL).map(|route| route.path).collect();
         paths.dedup();
         let distinct: BTreeSet<&str> = paths.iter().copied().collect();
         assert_eq!(paths.len(), distinct.len());
-        let methods: BTreeSet<_> = served(true).map(|route| (route.path, route.method.as_str())).collect();
-        assert_eq!(methods.len(), served(true).count());
+        let methods: BTreeSet<_> =
+            served(Gates::ALL).map(|route| (route.path, route.method.as_str())).collect();
+        assert_eq!(methods.len(), served(Gates::ALL).count());
     }
 }

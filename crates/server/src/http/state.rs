@@ -6,14 +6,21 @@ use std::time::Duration;
 
 use axum::Router;
 use host::guided::{Tenants, WorkspaceRoots};
+use host::plugins::Canary;
 use host::runs::Runs;
 use host::runs::rates::RateLimiter;
 use host::system::{Clock, Entropy};
 
 use super::cursor::Cursors;
 use super::denials::Denials;
+use super::handlers::models::Correlations;
 use super::metrics::Metrics;
+use super::routes::Gates;
+use super::shelves::Shelves;
+use super::table::Table;
+use super::trace::Ids;
 use super::visitors::Visitors;
+use crate::mount::Pending;
 
 /// The limits of the surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +39,8 @@ pub struct Settings {
     pub body_timeout: Duration,
     /// How long a client may leave an answer that it asked for.
     pub write_timeout: Duration,
+    /// How long a call of a workflow over MCP waits for its run.
+    pub mount_patience: Duration,
     /// How many connections there may be. More wait to be accepted.
     pub max_connections: usize,
     /// How many streams of events there may be: each holds a connection for as long as its run takes.
@@ -40,6 +49,10 @@ pub struct Settings {
     pub keep_alive: Duration,
     /// Whether the seams for conformance suites are there.
     pub test_seams: bool,
+    /// Whether parts of a front end are served, from an origin of their own. Advertised.
+    pub ui_plugins: bool,
+    /// Whether suites may try the sandbox of packs with modules that misbehave. Nothing without the seams.
+    pub test_sandbox: bool,
     /// How long requests that are under way may take after the stop was asked for.
     pub grace: Duration,
 }
@@ -57,11 +70,15 @@ impl Default for Settings {
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
+            // As long as clients commonly wait for a tool, and some more.
+            mount_patience: Duration::from_secs(300),
             // Below the 1024 open files that a process usually has, with room for the database.
             max_connections: 900,
             max_streams: 600,
             keep_alive: Duration::from_secs(15),
             test_seams: false,
+            ui_plugins: false,
+            test_sandbox: false,
             grace: Duration::from_secs(10),
         }
     }
@@ -83,6 +100,8 @@ pub struct Options {
     pub rate_limiter: RateLimiter,
     /// The guided sessions, for MCP.
     pub guides: Guides,
+    /// The packs that are offered, and those that are installed.
+    pub shelves: Shelves,
     /// Who answers what is outside of the protocol: the pages of people. Without any, such paths get an envelope.
     pub pages: Option<Router>,
 }
@@ -127,6 +146,7 @@ pub(super) type Service = Arc<Shared>;
 pub(super) struct Shared {
     pub(super) runs: Runs,
     pub(super) settings: Settings,
+    pub(super) span_ids: Ids,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) fixtures: Fixtures,
     pub(super) rate_limiter: RateLimiter,
@@ -134,30 +154,51 @@ pub(super) struct Shared {
     pub(super) metrics: Metrics,
     pub(super) denials: Denials,
     pub(super) cursors: Cursors,
+    /// Which routes a path has.
+    pub(super) table: Table,
     pub(super) streams: Arc<tokio::sync::Semaphore>,
     pub(super) tenants: Arc<Tenants>,
     pub(super) workspace_roots: Arc<WorkspaceRoots>,
     pub(super) visitors: Visitors,
+    /// The calls of workflows over MCP that wait for their runs.
+    pub(super) pending: Pending,
+    pub(super) shelves: Shelves,
+    /// What came of the envelopes of tests.
+    pub(super) correlations: Correlations,
     /// Places for messages of MCP.
     pub(super) messages: Arc<tokio::sync::Semaphore>,
     /// Who answers what is outside of the protocol: the pages of people.
     pub(super) pages: Option<Router>,
+    /// What conformance suites read and write as a plugin would; there only with the seams.
+    pub(super) canary: Option<Canary>,
     /// Told once, when the service stops: streams end then, and long polls are answered.
     pub(super) stopping: tokio::sync::watch::Sender<bool>,
+}
+
+impl Shared {
+    /// Which routes are there.
+    pub(super) fn gates(&self) -> Gates {
+        Gates { seams: self.settings.test_seams, test_packs: self.shelves.tests().is_some() }
+    }
 }
 
 impl HttpState {
     /// The state of a service that has not answered anything yet.
     pub fn new(options: Options) -> Self {
         let cursors = Cursors::new(&*options.entropy);
+        let gates =
+            Gates { seams: options.settings.test_seams, test_packs: options.shelves.tests().is_some() };
         Self(Arc::new(Shared {
             streams: Arc::new(tokio::sync::Semaphore::new(options.settings.max_streams)),
             messages: Arc::new(tokio::sync::Semaphore::new(options.settings.max_messages)),
             visitors: Visitors::new(options.runs.public_url(), &options.guides.allowed_origins),
             tenants: options.guides.tenants,
             workspace_roots: Arc::new(options.guides.workspace_roots),
+            pending: Pending::default(),
+            canary: options.settings.test_seams.then(Canary::default),
             runs: options.runs,
             settings: options.settings,
+            span_ids: Ids::new(&*options.entropy),
             entropy: options.entropy,
             fixtures: options.fixtures,
             rate_limiter: options.rate_limiter,
@@ -165,6 +206,9 @@ impl HttpState {
             metrics: Metrics::default(),
             denials: Denials::default(),
             cursors,
+            table: Table::new(gates),
+            shelves: options.shelves,
+            correlations: Correlations::default(),
             pages: options.pages,
             stopping: tokio::sync::watch::Sender::new(false),
         }))

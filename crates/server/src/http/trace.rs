@@ -1,6 +1,6 @@
 //! W3C trace context: where a request comes from, and under which id the log has it.
 
-use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flow::trace::TraceParent;
 use host::system::Entropy;
@@ -19,34 +19,61 @@ pub(super) struct TraceContext {
 
 impl TraceContext {
     /// Goes on with the caller's trace, or begins one. A header that is none begins one too, as the standard wants.
-    pub(super) fn of(headers: &HeaderMap, entropy: &dyn Entropy) -> Self {
-        let mut random = [0_u8; 24];
-        // Without entropy the ids are not unique: logs are harder to read, and nothing else.
-        let _ = entropy.fill(&mut random);
-        let (trace, span) = random.split_at(16);
-        let own = Self {
-            trace_id: trace.iter().fold(0, |id, byte| id << 8 | u128::from(*byte)),
-            span_id: span.iter().fold(0, |id, byte| id << 8 | u64::from(*byte)),
-            sampled: false,
-        };
+    pub(super) fn of(headers: &HeaderMap, ids: &Ids) -> Self {
         let parent = headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.to_str().ok()?).ok());
-        parent.map_or(own, |TraceParent { trace_id, sampled, .. }| Self { trace_id, sampled, ..own })
+        let (trace_id, sampled) = match parent {
+            Some(TraceParent { trace_id, sampled, .. }) => (trace_id, sampled),
+            None => (u128::from(ids.next()) << 64 | u128::from(ids.next()), false),
+        };
+        Self { trace_id, span_id: ids.next(), sampled }
     }
 
     /// The id of the trace, as text.
     pub(super) fn id(self) -> String {
-        format!("{:032x}", self.trace_id)
+        String::from_utf8_lossy(&digits::<32>(self.trace_id)).into_owned()
     }
 
     /// The header of the answer.
     pub(super) fn header(self) -> Option<HeaderValue> {
-        HeaderValue::from_str(&self.to_string()).ok()
+        let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+        text[3..35].copy_from_slice(&digits::<32>(self.trace_id));
+        text[36..52].copy_from_slice(&digits::<16>(self.span_id.into()));
+        text[54] = if self.sampled { b'1' } else { b'0' };
+        HeaderValue::from_bytes(&text).ok()
     }
 }
 
-impl fmt::Display for TraceContext {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, u8::from(self.sampled))
+/// A number in so many hexadecimal digits. Written with every answer, so without `format!`.
+fn digits<const N: usize>(number: u128) -> [u8; N] {
+    std::array::from_fn(|place| {
+        let digit = number >> (4 * (N - 1 - place)) & 0xf;
+        b"0123456789abcdef"[usize::try_from(digit).unwrap_or(0)]
+    })
+}
+
+/// Ids of traces and spans: different from each other and from those of other processes. They are no secrets, so they follow from one
+/// seed instead of costing a system call each.
+pub(super) struct Ids {
+    seed: u64,
+    given: AtomicU64,
+}
+
+impl Ids {
+    pub(super) fn new(entropy: &dyn Entropy) -> Self {
+        let mut seed = [0; 8];
+        // Without entropy the ids are those of another process too: logs are harder to read, and nothing else.
+        let _ = entropy.fill(&mut seed);
+        Self { seed: u64::from_le_bytes(seed), given: AtomicU64::new(0) }
+    }
+
+    /// SplitMix64: every number of a sequence once, in an order without one.
+    fn next(&self) -> u64 {
+        let place = self.given.fetch_add(1, Ordering::Relaxed);
+        let mut id = self.seed.wrapping_add(place.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        id = (id ^ id >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        id = (id ^ id >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        // Zero is no id.
+        (id ^ id >> 31).max(1)
     }
 }
 
@@ -56,17 +83,20 @@ mod tests {
 
     #[test]
     fn a_trace_goes_on_and_anything_else_begins_one() {
-        let entropy = host::system::SeededEntropy::new(1);
+        let ids = Ids::new(&host::system::SeededEntropy::new(1));
         let of = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(TRACEPARENT, HeaderValue::from_str(text).unwrap());
-            TraceContext::of(&headers, &entropy)
+            TraceContext::of(&headers, &ids)
         };
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
         let context = of(&format!("00-{trace}-00f067aa0ba902b7-01"));
         assert_eq!(context.id(), trace);
         assert!(context.sampled);
         assert_ne!(context.span_id, 0x00f0_67aa_0ba9_02b7, "the answer is a span of its own");
+        let answered = format!("00-{trace}-{:016x}-01", context.span_id);
+        assert_eq!(context.header().unwrap(), answered.as_str());
+        assert_eq!(of(&answered).id(), trace, "which somebody else can go on with");
         // What a parent is, its own tests say.
         assert_ne!(of(&format!("ff-{trace}-00f067aa0ba902b7-01")).id(), trace);
     }

@@ -182,7 +182,7 @@ fn one(
             let hash = reads::answer_hash(key);
             // Noted whatever becomes of it: readers look for keys that were noted, and for no others.
             seen.note(hash);
-            if reads::answer_at(connection, hash, key)?.is_some() {
+            if reads::is_answered(connection, hash, key)? {
                 return Err(CommitError::KeyTaken.into());
             }
             run(
@@ -216,6 +216,17 @@ fn one(
         Change::PutArtifact { run_id, artifact_id, document } => {
             run(
                 "INSERT OR REPLACE INTO artifacts (run_id, artifact_id, document) VALUES (?1, ?2, ?3)",
+                &[run_id, artifact_id, &&**document],
+            )?;
+        }
+        Change::ReplaceArtifact { run_id, artifact_id, seen, document } => {
+            // There is one writer: nothing comes between the look and the change.
+            let there = reads::artifact(connection, run_id, artifact_id)?;
+            if there.is_none_or(|there| canon::digest::Digest::of_bytes(&there) != *seen) {
+                return Err(CommitError::ArtifactChanged.into());
+            }
+            run(
+                "UPDATE artifacts SET document = ?3 WHERE run_id = ?1 AND artifact_id = ?2",
                 &[run_id, artifact_id, &&**document],
             )?;
         }

@@ -95,6 +95,7 @@ impl EndedRuns {
                 | Change::ClaimActivity { .. }
                 | Change::FinishActivity { .. }
                 | Change::PutArtifact { .. }
+                | Change::ReplaceArtifact { .. }
                 | Change::PutAnnotation { .. }
                 | Change::PutWebhook { .. }
                 | Change::DeleteWebhook { .. }

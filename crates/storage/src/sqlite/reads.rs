@@ -228,6 +228,13 @@ pub(super) fn answer_hash(key: &AnswerKey) -> i64 {
     i64::from_str_radix(&digest[..15], 16).unwrap_or_default()
 }
 
+/// Whether there is an answer under a key whose hash is known. Nearly always the hash alone says that there is none.
+pub(super) fn is_answered(connection: &Connection, hash: i64, key: &AnswerKey) -> Result<bool> {
+    let sql = "SELECT 1 FROM answer_hashes WHERE hash = ?1";
+    let is_noted = connection.prepare_cached(sql)?.exists([hash])?;
+    Ok(is_noted && answer_at(connection, hash, key)?.is_some())
+}
+
 /// The answer under a key whose hash is known.
 pub(super) fn answer_at(connection: &Connection, hash: i64, key: &AnswerKey) -> Result<Option<Answer>> {
     let sql = "SELECT request, status, body, at FROM answer_hashes JOIN answers USING (place)

@@ -105,6 +105,7 @@ fn node(
     Some(Node {
         id,
         kind: kind?,
+        pack_type: (kind? == NodeType::Pack).then_some(type_id),
         name: name?,
         config: config?.clone(),
         inputs: inputs?,
@@ -152,7 +153,10 @@ fn kind(
         ..Problem::at(path.clone(), message)
     };
     let Some(kind) = NodeType::parse(type_id) else {
-        let meant = canon::nearest::nearest(type_id, NodeType::ALL.iter().map(|kind| kind.as_str()), 1);
+        if capabilities.pack_types.contains(type_id) {
+            return Some(NodeType::Pack);
+        }
+        let meant = canon::nearest::nearest(type_id, NodeType::all().map(NodeType::as_str), 1);
         let hint = meant.first().map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
         fields.push(refused(format!("no node type of this name is served here{hint}"), None));
         return None;

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::definition::{Definition, NodeIndex, NodeType};
-use crate::engine::{DrainPolicy, GuideFailure, GuideResult, Input, TimerKey, guide, mapping};
+use crate::engine::{Cause, DrainPolicy, GuideFailure, GuideResult, Input, TimerKey, Told, guide, mapping};
 use crate::event::{Event, EventKind};
 use crate::run::RunStatus;
-use crate::state::{RunError, RunState};
+use crate::state::{NodeStatus, RunError, RunState};
 
 /// What came from outside.
 pub(super) enum Step {
@@ -22,6 +22,11 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
     let event = rest.first()?;
     let node = event.node_id.as_deref().and_then(|id| state.place(id));
     let input = match &event.kind {
+        kind if node.is_some_and(|node| is_called(definition, state, node))
+            && *kind != EventKind::NodeStarted =>
+        {
+            called(definition, state, node?, rest)?
+        }
         EventKind::RunStarted => Input::Create,
         EventKind::RunPaused => Input::Pause { reason: text(event, "reason"), policy: policy(event) },
         EventKind::RunResumed if text(event, "cause").is_some() => Input::Recover,
@@ -140,7 +145,47 @@ fn worked(definition: &Definition, state: &RunState, node: NodeIndex, event: &Ev
         (_, Some(error)) => Err(RunError::from_json(error)),
         _ => Ok(event.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
     };
-    Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.iteration, outcome }
+    Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.iteration, told: Vec::new(), outcome }
+}
+
+/// Whether a node waits for the host to do its work.
+fn is_called(definition: &Definition, state: &RunState, node: NodeIndex) -> bool {
+    let at = &state.nodes[node];
+    definition.nodes[node].kind.is_called() && at.status == NodeStatus::Running && at.retry_at.is_none()
+}
+
+/// What the host made of a node, from all that was recorded of it.
+fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Event]) -> Option<Input> {
+    let subject = &definition.nodes[node];
+    let first = rest.first()?.sequence;
+    let is_end = |event: &Event| matches!(event.kind, EventKind::NodeCompleted | EventKind::NodeFailed);
+    let of_node = |event: &&Event| event.node_id.as_deref() == Some(subject.id.as_str());
+    let told = rest.iter().take_while(of_node).take_while(|event| !is_end(event));
+    let told: Vec<_> = told
+        .map(|event| Told {
+            kind: event.kind.clone(),
+            payload: event.payload.clone(),
+            cause: event.causation_id.as_deref().map(|id| cause(id, first)),
+        })
+        .collect();
+    let end = rest.get(told.len()).filter(|event| is_end(event))?;
+    let outcome = match end.payload.get("error") {
+        Some(error) => Err(RunError::from_json(error)),
+        None => Ok(end.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
+    };
+    Some(Input::ActivityDone {
+        node_id: subject.id.clone(),
+        ordinal: state.nodes[node].iteration,
+        told,
+        outcome,
+    })
+}
+
+/// What caused an event: another one since `first`, which has another id in the run that repeats it, or something outside.
+fn cause(id: &str, first: u64) -> Cause {
+    let sequence = id.strip_prefix("evt_").and_then(|id| id.rsplit_once('_')?.1.parse::<u64>().ok());
+    let place = sequence.and_then(|sequence| usize::try_from(sequence.checked_sub(first)?).ok());
+    place.map_or_else(|| Cause::Id(id.to_owned()), Cause::Told)
 }
 
 /// The beginning or the end of a guided session, from what the node made of it.

@@ -13,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::address::{is_loopback, is_public};
 use super::target::Host;
@@ -75,13 +76,7 @@ impl Outbound {
             if !target.tls {
                 return ask(TokioIo::new(stream), request).await;
             }
-            let name = match &target.host {
-                Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| CallError::Tls)?,
-                Host::Address(address) => ServerName::from(*address),
-            };
-            let connector = TlsConnector::from(self.tls_settings()?);
-            let stream = connector.connect(name, stream).await.map_err(|_| CallError::Tls)?;
-            ask(TokioIo::new(stream), request).await
+            ask(TokioIo::new(self.encrypted(target, stream).await?), request).await
         };
         let status = tokio::time::timeout(TIME_OUT, call).await.map_err(|_| CallError::TimeOut)??;
         match status {
@@ -90,8 +85,22 @@ impl Outbound {
         }
     }
 
+    /// The same connection, with the other side known to be the target.
+    pub(super) async fn encrypted(
+        &self,
+        target: &Target,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, CallError> {
+        let name = match &target.host {
+            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| CallError::Tls)?,
+            Host::Address(address) => ServerName::from(*address),
+        };
+        let connector = TlsConnector::from(self.tls_settings()?);
+        connector.connect(name, stream).await.map_err(|_| CallError::Tls)
+    }
+
     /// A connection to one of the addresses of the target, each of which was checked. Only numbers are connected to.
-    async fn connect(&self, target: &Target) -> Result<TcpStream, CallError> {
+    pub(super) async fn connect(&self, target: &Target) -> Result<TcpStream, CallError> {
         for address in self.addresses(target).await? {
             if let Ok(stream) = TcpStream::connect(address).await {
                 return Ok(stream);

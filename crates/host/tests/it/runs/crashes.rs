@@ -2,6 +2,8 @@
 //! host loses nothing that was acknowledged, does nothing twice, and brings everything to its end.
 
 mod client;
+mod hands;
+mod models;
 mod mortal;
 mod receiver;
 mod scenarios;

@@ -2,13 +2,18 @@
 
 use std::fmt::Write as _;
 
+use flow::store::RunStore as _;
+use guide::record::Event;
+use host::guided::linked::link_of_session;
 use host::system::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use storage::files::{GcOutcome, GcReport, Retention};
 use storage::index::Index;
+use storage::sqlite::SqliteRuns;
 
 use super::lookup;
 use crate::arguments::SessionGc;
+use crate::commands::serve::open_store;
 use crate::failure::{Answer, Failure};
 use crate::output::{self, HEADING, Layout, WARNING};
 use crate::progress::Waiting;
@@ -29,7 +34,8 @@ pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<Answer, 
         dry_run: arguments.dry_run,
     };
     let waiting = Waiting::on("looking at every session");
-    let mut report = files.gc(retention)?;
+    let runs = open_runs(settings)?;
+    let mut report = files.gc_sparing(retention, &|events| is_awaited(runs.as_ref(), events))?;
     drop(waiting);
     if arguments.dry_run {
         // They would have been marked first.
@@ -46,6 +52,25 @@ pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<Answer, 
     Ok(Answer::yes_if(report.outcome != GcOutcome::SafeMode))
 }
 
+/// The runs of the data directory, where there are any.
+fn open_runs(settings: &Settings) -> Result<Option<SqliteRuns>, Failure> {
+    // A directory without runs is not given a database by somebody who cleans up.
+    match settings.data_dir.value.join("runs.sqlite3").try_exists() {
+        Ok(false) => Ok(None),
+        Ok(true) | Err(_) => open_store(settings).map(Some),
+    }
+}
+
+/// Whether a run that is under way asked for a session. One that is complete is still wanted until its run has taken what it
+/// came to; and what cannot be read is not taken for an answer.
+fn is_awaited(runs: Option<&SqliteRuns>, events: &[Event]) -> bool {
+    let (Some(runs), Some(link)) = (runs, link_of_session(events)) else { return false };
+    match runs.run(None, &link.run_id) {
+        Ok(row) => row.is_some_and(|row| !row.status.is_terminal()),
+        Err(_) => true,
+    }
+}
+
 const fn outcome(report: &GcReport) -> &'static str {
     match report.outcome {
         GcOutcome::Collected => "collected",
@@ -59,6 +84,7 @@ fn document(report: &GcReport) -> Value {
         "outcome": outcome(report),
         "deletedSessions": report.deleted_sessions,
         "sparedSessions": report.spared_sessions,
+        "awaitedSessions": report.awaited_sessions,
         "retainedSessions": report.retained_sessions,
         "deletedSnapshots": report.deleted_snapshots,
         "deletedWorkflows": report.deleted_workflows,
@@ -100,6 +126,9 @@ fn words(report: &GcReport) -> String {
     }
     for id in &report.spared_sessions {
         let _ = writeln!(words, "  {id} stays: it is kept");
+    }
+    for id in &report.awaited_sessions {
+        let _ = writeln!(words, "  {id} stays: a run waits for it");
     }
     words
 }

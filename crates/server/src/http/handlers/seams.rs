@@ -15,7 +15,7 @@ use super::super::route::Answered;
 /// The most children of a fan-out that is asked for here.
 const MAX_CHILDREN: usize = 32;
 /// How much longer each child takes than the one after it: the order in which they end is then not the order in which they began.
-const STEP_MS: usize = 25;
+const STEP_MS: usize = 100;
 /// How long a fan-out may take.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The workflows that the fan-out is made of.

@@ -41,7 +41,7 @@ pub(in super::super) async fn discovery(call: Call) -> Answered {
 
 /// `GET /v1/openapi.json`
 pub(in super::super) async fn openapi(call: Call) -> Answered {
-    let document = openapi::document(call.state.runs.public_url(), call.state.settings.test_seams);
+    let document = openapi::document(call.state.runs.public_url(), call.state.gates());
     let mut response = answer::json(200, &document);
     response.headers_mut().insert(CACHE_CONTROL, FIVE_MINUTES);
     Ok(response)

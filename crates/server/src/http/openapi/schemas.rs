@@ -13,6 +13,17 @@ pub(super) fn schemas() -> Map<String, Value> {
         ("Capabilities", capabilities()),
         ("Health", object(&["status"], &json!({"status": {"enum": ["ok", "ready"]}}))),
         ("Workflow", workflow()),
+        ("Tools", list("tools", "Tool")),
+        (
+            "Tool",
+            object(
+                &["toolId", "source", "safetyTier"],
+                &json!({
+                    "toolId": text(), "source": {"enum": ["workflow", "mcp"]},
+                    "safetyTier": {"enum": ["pure", "read", "write"]}, "inputSchema": {"type": "object"},
+                }),
+            ),
+        ),
         ("Workflows", list("workflows", "Registered")),
         ("Registered", object(&["workflowId", "digest"], &json!({"workflowId": text(), "digest": digest()}))),
         ("RunStatus", json!({"enum": RunStatus::ALL.map(RunStatus::as_str)})),
@@ -52,6 +63,73 @@ pub(super) fn schemas() -> Map<String, Value> {
                 &json!({"jsonrpc": {"const": "2.0"}, "id": {"type": ["string", "integer"]}, "method": text()}),
             ),
         ),
+        (
+            "SurfaceCall",
+            object(
+                &["tenantId", "surface", "op"],
+                &json!({"tenantId": text(), "surface": text(), "op": text(), "args": {"type": "object"}}),
+            ),
+        ),
+        ("SurfaceFile", object(&["path"], &json!({"path": text(), "tenantId": text()}))),
+        ("PluginCall", object(&["message"], &json!({"message": plugin_message()}))),
+        // Packs: a registry, and what is installed.
+        (
+            "Pack",
+            object(
+                &["name", "latest", "versions"],
+                &json!({"name": text(), "latest": text(), "versions": any_object()}),
+            ),
+        ),
+        (
+            "PackManifest",
+            object(
+                &["name", "version", "integrity"],
+                &json!({"name": text(), "version": text(), "integrity": integrity()}),
+            ),
+        ),
+        (
+            "PublishedPack",
+            object(
+                &["name", "version", "integrity"],
+                &json!({"name": text(), "version": text(), "integrity": integrity()}),
+            ),
+        ),
+        (
+            "Packs",
+            object(
+                &["packs"],
+                &json!({"packs": array(&object(&["name", "version", "agents"], &json!({"name": text(), "version": text(), "agents": array(&refer("Agent"))})))}),
+            ),
+        ),
+        (
+            "Agents",
+            object(&["agents", "total"], &json!({"agents": array(&refer("Agent")), "total": count()})),
+        ),
+        (
+            "Agent",
+            object(
+                &["agentId", "persona", "modelClass", "packName", "packVersion"],
+                &json!({"agentId": text(), "persona": text(), "modelClass": text(), "packName": text(), "packVersion": text()}),
+            ),
+        ),
+        ("Deprecation", closed(&[], &json!({"reason": reason(), "supersededBy": reason()}))),
+        (
+            "KeyRotation",
+            closed(
+                &["kid", "publicKey", "validFrom", "rotationProof"],
+                &json!({"kid": text(), "publicKey": text(), "validFrom": text(), "rotationProof": text()}),
+            ),
+        ),
+        (
+            "SeamError",
+            json!({"anyOf": [
+                refer("Error"),
+                object(&["error"], &json!({"error": object(&["code", "message"], &json!({"code": text(), "message": text()}))})),
+                // What an install lacks stands beside the code.
+                object(&["error", "message"], &json!({"error": text(), "message": text()})),
+            ]}),
+        ),
+        ("Nothing", closed(&[], &json!({}))),
         ("Variables", closed(&["variables"], &json!({"variables": {"type": "object"}}))),
         (
             "FanOut",
@@ -97,12 +175,27 @@ fn text_within(most: usize) -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": most})
 }
 
+fn plugin_message() -> Value {
+    let id = json!({"type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991_u64});
+    closed(
+        &["openwop", "type", "id", "method"],
+        &json!({
+            "openwop": {"const": "ui-plugin/1"}, "type": {"const": "request"}, "id": id, "method": text(),
+            "params": {"type": "object"},
+        }),
+    )
+}
+
 fn reason() -> Value {
     json!({"type": ["string", "null"], "maxLength": 1024})
 }
 
 fn digest() -> Value {
     json!({"type": "string", "pattern": "^[0-9a-f]{64}$"})
+}
+
+fn integrity() -> Value {
+    json!({"type": "string", "pattern": "^sha256-[A-Za-z0-9+/]{43}=$"})
 }
 
 fn moment() -> Value {
@@ -123,6 +216,10 @@ fn optional_object() -> Value {
 
 fn error() -> Value {
     let mut codes: Vec<&str> = ApiCode::ALL.iter().map(|code| code.as_str()).collect();
+    codes.extend(packs::publish::PublishErrorCode::ALL.iter().map(|code| code.as_str()));
+    codes.extend(packs::registry::RegistryErrorCode::ALL.iter().map(|code| code.as_str()));
+    codes.extend(packs::PackErrorCode::ALL.iter().map(|code| code.as_str()));
+    codes.extend(super::super::handlers::OWN_CODES);
     codes.sort_unstable();
     codes.dedup();
     closed(

@@ -13,6 +13,8 @@ pub(super) struct Shape {
     pub(super) also: &'static [u16],
     /// The statuses of refusals that are its own.
     refusals: &'static [u16],
+    /// The schema of its refusals, where it is another one than that of the protocol.
+    pub(super) trouble: Option<&'static str>,
     /// The headers that it reads, by name.
     pub(super) headers: &'static [&'static str],
 }
@@ -25,10 +27,11 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
     };
     Some(match operation {
         "discover" => Shape { also: &[304], headers: &["If-None-Match"], ..shape("", "Capabilities", &[]) },
-        "readOpenApi" => shape("", "Document", &[]),
         "readHealth" => shape("", "Health", &[]),
         "readReadiness" => shape("", "Health", &[503]),
         "readMetrics" => shape("", "", &[]),
+        "listTools" => shape("", "Tools", &[]),
+        "readTool" => shape("", "Tool", &[404]),
         "listWorkflows" => shape("", "Workflows", &[]),
         "registerWorkflow" | "seedWorkflow" => {
             Shape { also: &[200], ..shape("Workflow", "Registered", &[409]) }
@@ -52,18 +55,67 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "annotateRun" => shape("AnnotationRequest", "Annotation", &[404, 409]),
         "readDebugBundle" => shape("", "Bundle", &[404]),
         "exportDebugBundle" => shape("RunReference", "Bundle", &[404]),
-        "readArtifact" | "readVariables" => shape("", "Document", &[404]),
         "resolveInterrupt" => shape("Resolution", "Status", &[404, 409, 410, 422]),
         "approve" => shape("Document", "Status", &[404, 409, 410, 422]),
         "inspectInterrupt" | "inspectToken" => shape("", "Interrupt", &[404, 409, 410]),
         "resolveToken" => shape("Resolution", "Status", &[403, 404, 409, 410, 422]),
         "listWebhooks" => shape("", "Webhooks", &[]),
         "registerWebhook" => shape("WebhookRequest", "Subscribed", &[409]),
-        "deleteWebhook" => shape("", "", &[404]),
         "verifyAuditLog" => shape("", "Verified", &[]),
+        "callMount" | "callSampleMount" => Shape { also: &[202], ..shape("Message", "Document", &[404]) },
         "callMcp" => Shape { also: &[202], ..shape("Message", "Document", &[404, 406]) },
         "setVariables" => shape("Variables", "Document", &[404, 409, 422]),
+        "readBlob" => shape("", "", &[403, 404]),
+        "callSurface" => Shape { trouble: Some("SeamError"), ..shape("SurfaceCall", "Document", &[]) },
+        "readSurfaceFile" => Shape { trouble: Some("SeamError"), ..shape("SurfaceFile", "Document", &[]) },
+        "callAsPlugin" => shape("PluginCall", "Document", &[404]),
         "fanOut" => shape("FanOut", "Document", &[404, 409]),
+        // Packs: a registry, and what is installed.
+        "readOpenApi" | "discoverRegistry" | "readRegistryIndex" | "searchPacks" | "findPacksByType"
+        | "exportPacks" => shape("", "Document", &[]),
+        "listPacks" => shape("", "Packs", &[]),
+        "listAgents" => shape("", "Agents", &[]),
+        "readAgent" => shape("", "Agent", &[404]),
+        "readPack" | "readTestPack" => shape("", "Pack", &[404]),
+        "readPackManifest" | "readTestPackManifest" => shape("", "PackManifest", &[404]),
+        "readPackKey"
+        | "readPackArchive"
+        | "readTestPackArchive"
+        | "readPackSignature"
+        | "readTestPackSignature"
+        | "deleteWebhook"
+        | "unpublishPack"
+        | "unpublishTestPack" => shape("", "", &[404]),
+        "publishPack" | "publishTestPack" => Shape {
+            also: &[200],
+            headers: &["X-Pack-Sha256", "X-Pack-Signing-Method"],
+            ..shape("", "PublishedPack", &[409])
+        },
+        "deprecatePack" | "deprecateTestPack" => shape("Deprecation", "Document", &[404, 409]),
+        "yankPack" | "yankTestPack" => shape("Reason", "Document", &[404, 409]),
+        "readArtifact"
+        | "readVariables"
+        | "undeprecatePack"
+        | "undeprecateTestPack"
+        | "unyankPack"
+        | "unyankTestPack"
+        | "readPackKeys"
+        | "readTestPackKeys" => shape("", "Document", &[404]),
+        "rotatePackKey" | "rotateTestPackKey" => shape("KeyRotation", "Document", &[404, 409]),
+        // Models, the sandbox, chains.
+        "resetSeams" | "resetTestPacks" => shape("Nothing", "Document", &[]),
+        "readMockBudget" => Shape { trouble: Some("SeamError"), ..shape("", "Document", &[404]) },
+        "programMock"
+        | "acceptEnvelope"
+        | "wrapForPrompt"
+        | "checkReliabilityEvent"
+        | "checkUsageEvent"
+        | "evaluateModelGate"
+        | "readCacheKey"
+        | "loadSandboxed"
+        | "invokeSandboxed" => Shape { trouble: Some("SeamError"), ..shape("Document", "Document", &[404]) },
+        "judgeInstall" => Shape { trouble: Some("SeamError"), ..shape("Document", "Document", &[403, 422]) },
+        "expandChain" => shape("Document", "Document", &[404, 422]),
         _ => return None,
     })
 }
@@ -94,7 +146,7 @@ impl Shape {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::routes::served;
+    use super::super::super::routes::{Gates, served};
     use super::super::schemas::schemas;
     use super::*;
 
@@ -104,10 +156,11 @@ mod tests {
         let known = |name: &str| schemas.contains_key(name);
         let text = serde_json::Value::from(schemas.clone()).to_string();
         let mut used = vec!["Error"];
-        for route in served(true) {
+        for route in served(Gates::ALL) {
             let shape = of(route.operation).unwrap_or_else(|| panic!("{} has no shape", route.operation));
-            assert_eq!(shape.request.is_some(), route.body != Body::None, "{}", route.operation);
-            for name in [shape.request, shape.answer].into_iter().flatten() {
+            let is_json = !matches!(route.body, Body::None | Body::Archive);
+            assert_eq!(shape.request.is_some(), is_json, "{}", route.operation);
+            for name in [shape.request, shape.answer, shape.trouble].into_iter().flatten() {
                 assert!(known(name), "{}: {name}", route.operation);
                 used.push(name);
             }

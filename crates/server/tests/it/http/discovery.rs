@@ -1,9 +1,10 @@
 //! What the host says of itself.
 
 use serde_json::Value;
+use server::http::Settings;
 
 use super::client::Answer;
-use super::service::{Host, KEY, READER, gate, noop, protocol_file};
+use super::service::{Host, KEY, READER, TESTER, gate, noop, protocol_file};
 
 async fn open(host: &Host, path: &str) -> Answer {
     host.send("GET", path, &[], None).await
@@ -62,11 +63,50 @@ fn local(schema: &mut Value) {
 async fn discovery_is_as_its_schema_says() {
     let Some(mut schema) = protocol_file("schemas/capabilities.schema.json") else { return };
     local(&mut schema);
+    // Older readers look for where the mount is; the schema came later.
+    if let Some(mcp) = schema.pointer_mut("/properties/mcp/properties") {
+        mcp["serverUrls"] = serde_json::json!({"type": "array", "items": {"type": "string"}});
+    }
     let schema = jsonschema::validator_for(&schema).unwrap();
-    let host = Host::start().await;
-    let document = open(&host, "/.well-known/openwop").await.expect(200);
+    let seams = Settings { test_seams: true, ..Settings::default() };
+    for host in [Host::start().await, Host::start_with(seams).await] {
+        let document = open(&host, "/.well-known/openwop").await.expect(200);
+        check(&schema, &document);
+    }
+}
+
+#[tokio::test]
+async fn models_are_told_of_where_they_are_served_and_nowhere_else() {
+    let families = ["aiProviders", "providerUsage", "envelopes", "workflowChainPacks"];
+    let without = open(&Host::start().await, "/.well-known/openwop").await.expect(200);
+    let seams = Settings { test_seams: true, ..Settings::default() };
+    let host = Host::start_with(seams).await;
+    let with = open(&host, "/.well-known/openwop").await.expect(200);
+    for family in families {
+        assert!(without[family].is_null() && with[family].is_object(), "{family}");
+        assert_eq!(with[family], with["capabilities"][family]);
+    }
+    assert_eq!(with["supportedEnvelopes"].as_array().unwrap().len(), 4);
+    assert_eq!((&without["limits"]["schemaRounds"], &with["limits"]["schemaRounds"]), (&0.into(), &2.into()));
+    // What is told is taken, for keys of tests.
+    host.register(&noop()).await;
+    let key = format!("Bearer {TESTER}");
+    let create = async |id: &str| {
+        let body = serde_json::json!({"workflowId": "noop", "configurable": {"mockProvider": {"id": id}}});
+        host.post_with("/v1/runs", &[("authorization", &key)], &body).await
+    };
+    for mock in with["testing"]["mockProviders"].as_array().unwrap() {
+        let answer = create(mock.as_str().unwrap()).await;
+        assert!(answer.status == 201 || answer.json()["error"] == "validation_error", "{}", answer.text());
+    }
+    let refused = create("none").await;
+    refused.refused(400, "unsupported_mock_provider");
+    assert_eq!(refused.json()["details"]["supportedProviders"], with["testing"]["mockProviders"]);
+}
+
+fn check(schema: &jsonschema::Validator, document: &Value) {
     let problems: Vec<String> =
-        schema.iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        schema.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(problems.is_empty(), "{problems:#?}");
 }
 

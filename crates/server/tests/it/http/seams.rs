@@ -5,12 +5,13 @@ use server::http::Settings;
 
 use super::service::{Host, noop, workflow};
 
-const PATHS: [(&str, &str); 6] = [
+const PATHS: [(&str, &str); 7] = [
     ("GET", "/v1/host/sample/test/runs/none/events"),
     ("GET", "/v1/host/sample/test/runs/none/variables"),
     ("POST", "/v1/host/sample/test/runs/none/variables"),
     ("POST", "/v1/host/sample/test/debug-bundle/export"),
     ("POST", "/v1/host/sample/dispatch/fanout"),
+    ("POST", "/v1/host/sample/ui-plugin/rpc"),
     ("POST", "/v1/host/sample/workflows"),
 ];
 
@@ -94,4 +95,40 @@ async fn variables_of_a_run_under_way_are_read_and_set() {
     host.post(&path, &json!({"variables": 1})).await.refused(400, "validation_error");
     host.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).await.expect(200);
     host.post(&path, &json!({"variables": {"id": "third"}})).await.refused(409, "conflict");
+}
+
+#[tokio::test]
+async fn a_message_of_a_plugin_is_answered_by_the_real_dispatcher() {
+    let host = Host::start_with(Settings { test_seams: true, ui_plugins: true, ..Settings::default() }).await;
+    let ask = async |message| host.post("/v1/host/sample/ui-plugin/rpc", &json!({"message": message})).await;
+    let message = |id: u64, method: &str, params| json!({"openwop": "ui-plugin/1", "type": "request", "id": id, "method": method, "params": params});
+    let refused = ask(message(1, "host.exec", json!({"command": "x"}))).await.expect(200);
+    assert_eq!(
+        (&refused["ok"], &refused["error"]["code"]),
+        (&json!(false), &json!("method_not_allowed")),
+        "{refused}"
+    );
+    let write = json!({"artifactId": "conformance-canary", "version": "stale-token", "payload": {}});
+    let conflict = ask(message(2, "artifact.write", write)).await.expect(200);
+    assert_eq!(
+        (&conflict["id"], &conflict["error"]["code"]),
+        (&json!(2), &json!("artifact_conflict")),
+        "{conflict}"
+    );
+    let read =
+        ask(message(3, "artifact.read", json!({"artifactId": "conformance-canary"}))).await.expect(200);
+    assert_eq!(conflict["error"]["currentVersion"], read["result"]["version"]);
+    let none = ask(message(4, "artifact.read", json!({"artifactId": "other"}))).await.expect(200);
+    assert_eq!(none["error"]["code"], "artifact_not_found");
+    ask(json!({"openwop": "ui-plugin/2", "type": "request", "id": 1, "method": "artifact.read"}))
+        .await
+        .refused(400, "validation_error");
+    let mut with_key = message(5, "artifact.read", json!({}));
+    with_key["apiKey"] = "sk-proj-abcdefghijklmnop1234".into();
+    let text = ask(with_key).await.refused(400, "validation_error").to_string();
+    assert!(!text.contains("sk-proj"), "{text}");
+    let families = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
+    assert_eq!(families["uiPlugins"]["isolation"], "cross-origin-iframe");
+    let without = Host::start().await.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
+    assert_eq!(without.get("uiPlugins"), None, "what is not served is not advertised");
 }

@@ -1,5 +1,6 @@
 //! A host to talk to.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,14 +10,17 @@ use flow::definition::Capabilities;
 use flow::engine::Limits;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::{Tenants, WorkspaceRoots};
+use host::hands::models::{Models, Options as ModelOptions};
+use host::hands::{Hands, Options as HandOptions};
 use host::runs::keys::{self, ApiKey};
 use host::runs::outbound::Outbound;
 use host::runs::rates::{RateLimiter, RateLimits};
 use host::runs::secrets::NoSecrets;
 use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
 use host::system::{ManualClock, SystemClock, SystemEntropy};
+use packs::registry::MemoryStore;
 use serde_json::{Value, json};
-use server::http::{Fixtures, Guides, HttpState, Options, Settings, serve};
+use server::http::{Fixtures, Guides, HttpState, Options, Settings, Shelves, serve};
 use storage::disk::RealDisk;
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
@@ -61,6 +65,14 @@ impl Host {
     }
 
     pub(crate) async fn start_limited(settings: Settings, limits: RateLimits) -> Self {
+        Self::start_capable(settings, limits, Capabilities::OURS).await
+    }
+
+    pub(crate) async fn start_capable(
+        settings: Settings,
+        limits: RateLimits,
+        capabilities: Capabilities,
+    ) -> Self {
         super::logs::log();
         let folder = TempDir::new().unwrap();
         let store = Arc::new(SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap());
@@ -69,13 +81,24 @@ impl Host {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             limits: Limits::default(),
-            capabilities: Capabilities::OURS,
+            capabilities,
             token_secrets: vec![[7; 32]],
             public_url: "http://host.test".to_owned(),
             audit_key: AuditKey::from_seed([9; 32]),
             secrets: Arc::new(NoSecrets),
             outbound: Outbound::default(),
         });
+        if settings.test_seams {
+            let models = Models::new(ModelOptions {
+                providers: BTreeMap::new(),
+                default: None,
+                library: ai::prompt::library::Library::new("host"),
+                secrets: Arc::new(NoSecrets),
+                outbound: Outbound::default(),
+                mock: true,
+            });
+            runs.equip(Hands::new(HandOptions { models: Some(models), ..HandOptions::default() }));
+        }
         put_keys(&runs).await;
         let clock = runs.clone();
         tokio::spawn(async move { clock.keep_time().await });
@@ -95,6 +118,7 @@ impl Host {
                 workspace_roots: WorkspaceRoots::new(vec![workspaces.clone()]),
                 allowed_origins: vec!["https://app.example".to_owned()],
             },
+            shelves: Shelves::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap(),
             pages: None,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -140,6 +164,21 @@ impl Host {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.post_with(path, &[], body).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let key = format!("Bearer {KEY}");
+        let mut all = headers.to_vec();
+        for (name, value) in [("authorization", key.as_str()), ("content-type", "application/tar+gzip")] {
+            if !headers.iter().any(|(known, _)| *known == name) {
+                all.push((name, value));
+            }
+        }
+        self.send("PUT", path, &all, Some(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send("DELETE", path, &[("authorization", &format!("Bearer {KEY}"))], None).await
     }
 
     pub(crate) async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {

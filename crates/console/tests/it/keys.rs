@@ -1,0 +1,73 @@
+//! Taking a key back, from its form to its end.
+
+use axum::body::Body;
+use http::Request;
+
+use crate::support::{KEY, OTHER, READER, Site};
+
+const REVOKE: &str = "/keys/reader/revoke";
+
+#[tokio::test]
+async fn a_key_that_is_taken_back_opens_nothing_any_more() {
+    let site = Site::open().await;
+    let (admin, reader) = (site.signed_in(KEY).await, site.signed_in(READER).await);
+    assert_eq!(reader.get("/runs").await.status, 200);
+    let page = admin.get("/keys").await;
+    page.shows(&[&format!("action=\"{REVOKE}\""), "Take back"]);
+    page.hides(&[
+        "action=\"/keys/full/revoke\"",
+        "action=\"/keys/revoked/revoke\"",
+        "action=\"/keys/other/revoke\"",
+    ]);
+    let done = admin.submit(&page, REVOKE, &[]).await;
+    assert_eq!((done.status, done.header("location")), (303, "/keys?done=revoked"));
+    let page = admin.get("/keys?done=revoked").await;
+    page.shows(&["revoked", "The key was taken back."]);
+    page.hides(&[REVOKE]);
+    // Who is signed in with it is out, and nobody gets in with it again.
+    let out = reader.get("/runs").await;
+    assert_eq!(out.status, 303);
+    assert!(out.header("location").starts_with("/sign-in"), "{}", out.header("location"));
+    let refused = site.visitor().sign_in(READER, "/").await;
+    assert_ne!(refused.status, 303, "{}", refused.text);
+    // Once more changes nothing, and is no error.
+    assert_eq!(admin.submit(&page, REVOKE, &[]).await.status, 303);
+}
+
+#[tokio::test]
+async fn nobody_takes_a_key_back_who_may_not_or_was_made_to() {
+    let site = Site::open().await;
+    let (admin, reader, other) =
+        (site.signed_in(KEY).await, site.signed_in(READER).await, site.signed_in(OTHER).await);
+    let page = admin.get("/keys").await;
+    let token = page.field("csrf").to_owned();
+    let readers = reader.get("/runs").await;
+    for (name, fields) in [
+        ("no token", vec![]),
+        ("an empty token", vec![("csrf", "")]),
+        ("a forged token", vec![("csrf", "0000")]),
+        ("the token of somebody else", vec![("csrf", readers.field("csrf"))]),
+    ] {
+        assert_eq!(admin.post(REVOKE, &fields).await.status, 403, "{name}");
+    }
+    let crossed = Request::post(REVOKE)
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("sec-fetch-site", "cross-site")
+        .body(Body::from(format!("csrf={token}")))
+        .unwrap();
+    assert_eq!(admin.send(crossed).await.status, 403, "a form of another site");
+    // Somebody who may only read sees no page of keys, and has no way around it.
+    assert_eq!(reader.get("/keys").await.status, 403);
+    readers.hides(&["href=\"/keys\""]);
+    assert_eq!(reader.submit(&readers, "/keys/full/revoke", &[]).await.status, 403);
+    // Keys of another tenant are not there, and one's own is not taken back with itself.
+    let others = other.get("/runs").await;
+    assert_eq!(other.submit(&others, REVOKE, &[]).await.status, 404);
+    assert_eq!(admin.submit(&page, "/keys/full/revoke", &[]).await.status, 409);
+    assert_eq!(admin.submit(&page, "/keys/nobody/revoke", &[]).await.status, 404);
+    assert_eq!(admin.get(REVOKE).await.status, 405, "looking takes nothing back");
+    // Everybody is still in.
+    for browser in [&admin, &reader, &other] {
+        assert_eq!(browser.get("/runs").await.status, 200);
+    }
+}

@@ -1,0 +1,254 @@
+//! The types of nodes whose work the host does: storage, databases, files, messages, models, and tools of other servers.
+//!
+//! The core knows their names and what they may be told. What they do is the host's business: the engine asks for one effect, under one
+//! identity, and records what came of it.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+/// What a type of node needs of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// An operation of a surface.
+    Surface {
+        /// Which surface.
+        surface: &'static str,
+        /// Which operation of it.
+        op: &'static str,
+    },
+    /// A model.
+    Model,
+    /// A request to another MCP server.
+    Mcp {
+        /// The method.
+        method: &'static str,
+    },
+}
+
+/// What a member of a configuration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Integer,
+    Flag,
+    List,
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+/// A member of a configuration: its name, what it is, and whether it has to be there.
+type Member = (&'static str, Kind, bool);
+
+const fn may(name: &'static str, kind: Kind) -> Member {
+    (name, kind, false)
+}
+
+const fn must(name: &'static str, kind: Kind) -> Member {
+    (name, kind, true)
+}
+
+const fn on(surface: &'static str, op: &'static str) -> Family {
+    Family::Surface { surface, op }
+}
+
+const fn mcp(method: &'static str) -> Family {
+    Family::Mcp { method }
+}
+
+const NAMESPACE: Member = may("namespace", Kind::Text);
+const TTL: Member = may("ttlSeconds", Kind::Integer);
+const LIMIT: Member = may("limit", Kind::Integer);
+const TABLE: Member = must("table", Kind::Text);
+const BUCKET: Member = may("bucket", Kind::Text);
+const QUEUE: Member = must("queue", Kind::Text);
+const TOPIC: Member = must("topic", Kind::Text);
+const STREAM: Member = must("stream", Kind::Text);
+const DATASOURCE: Member = may("datasource", Kind::Text);
+const COLLECTION: Member = must("collection", Kind::Text);
+const INDEX: Member = must("index", Kind::Text);
+const SERVER: Member = must("serverId", Kind::Text);
+const TIMEOUT: Member = may("timeoutMs", Kind::Integer);
+const ENCODING: Member = may("encoding", Kind::Word(&["utf8", "utf-8", "base64"]));
+
+macro_rules! called {
+    ($(#[doc = $doc:literal] $name:ident => $text:literal, $family:expr, [$($member:expr),*];)+) => {
+        /// A type of node whose work the host does.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum CalledType {
+            $(#[doc = $doc] $name,)+
+        }
+
+        impl CalledType {
+            /// Every type.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The spelling in a definition.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+
+            /// What it does, in a sentence.
+            pub const fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$name => $doc.trim_ascii(),)+
+                }
+            }
+
+            /// What it needs of the host.
+            pub const fn family(self) -> Family {
+                match self {
+                    $(Self::$name => $family,)+
+                }
+            }
+
+            const fn members(self) -> &'static [Member] {
+                match self {
+                    $(Self::$name => const { &[$($member),*] },)+
+                }
+            }
+        }
+    };
+}
+
+called! {
+    /// Reads the value of a key.
+    KvGet => "core.storage.kv-get", on("kv", "get"), [NAMESPACE];
+    /// Sets the value of a key.
+    KvSet => "core.storage.kv-set", on("kv", "set"), [NAMESPACE, TTL];
+    /// Removes a key.
+    KvDelete => "core.storage.kv-delete", on("kv", "delete"), [NAMESPACE];
+    /// Lists keys.
+    KvList => "core.storage.kv-list", on("kv", "list"), [NAMESPACE, LIMIT, may("prefix", Kind::Text)];
+    /// Adds to a number, whoever else does.
+    KvIncrement => "core.storage.kv-atomic-increment", on("kv", "atomicIncrement"), [NAMESPACE, may("delta", Kind::Integer)];
+    /// Sets the value of a key if it is the expected one.
+    KvCas => "core.storage.kv-cas", on("kv", "cas"), [NAMESPACE];
+    /// Adds a row.
+    TableInsert => "core.storage.table-insert", on("table", "insert"), [TABLE];
+    /// Changes rows.
+    TableUpdate => "core.storage.table-update", on("table", "update"), [TABLE];
+    /// Adds a row, or changes the one that is there.
+    TableUpsert => "core.storage.table-upsert", on("table", "upsert"), [TABLE, may("keyColumns", Kind::List)];
+    /// Removes rows.
+    TableDelete => "core.storage.table-delete", on("table", "delete"), [TABLE];
+    /// Reads rows, page by page.
+    TableQuery => "core.storage.table-query", on("table", "query"), [TABLE, LIMIT, may("orderBy", Kind::List)];
+    /// Counts rows.
+    TableCount => "core.storage.table-count", on("table", "count"), [TABLE];
+    /// Reads a value that may be forgotten.
+    CacheGet => "core.storage.cache-get", on("cache", "get"), [NAMESPACE];
+    /// Keeps a value for a while.
+    CachePut => "core.storage.cache-put", on("cache", "put"), [NAMESPACE, TTL];
+    /// Forgets a value.
+    CacheEvict => "core.storage.cache-evict", on("cache", "evict"), [NAMESPACE];
+    /// Keeps bytes.
+    BlobPut => "core.storage.blob-put", on("blob", "put"), [BUCKET, may("contentType", Kind::Text)];
+    /// Reads bytes.
+    BlobGet => "core.storage.blob-get", on("blob", "get"), [BUCKET];
+    /// Makes an address under which bytes can be read for a while.
+    BlobPresign => "core.storage.blob-presign", on("blob", "presign"), [BUCKET, TTL, may("operation", Kind::Word(&["get", "put"]))];
+    /// Puts a message into a queue.
+    QueueEnqueue => "core.storage.queue-enqueue", on("queueBus", "publish"), [QUEUE, may("delaySeconds", Kind::Integer)];
+    /// Takes a message out of a queue.
+    QueueDequeue => "core.storage.queue-dequeue", on("queueBus", "consume"), [QUEUE, may("durationMs", Kind::Integer)];
+    /// Reads from a database.
+    SqlQuery => "core.db.sql-query", on("sql", "query"), [DATASOURCE];
+    /// Changes a database.
+    SqlExecute => "core.db.sql-execute", on("sql", "execute"), [DATASOURCE];
+    /// Changes a database, all or nothing.
+    SqlTransaction => "core.db.sql-transaction", on("sql", "transaction"), [DATASOURCE];
+    /// Adds a document to an index of texts.
+    SearchIndex => "core.db.search-index", on("search", "index"), [INDEX];
+    /// Finds documents by their words.
+    SearchQuery => "core.db.search-query", on("search", "query"), [INDEX, LIMIT];
+    /// Adds vectors.
+    VectorUpsert => "core.db.vector-upsert", on("vector", "upsert"), [COLLECTION];
+    /// Finds the nearest vectors.
+    VectorQuery => "core.db.vector-query", on("vector", "query"), [COLLECTION, may("topK", Kind::Integer)];
+    /// Removes vectors.
+    VectorDelete => "core.db.vector-delete", on("vector", "delete"), [COLLECTION];
+    /// Reads a file.
+    FilesRead => "core.files.read", on("fs", "read"), [ENCODING];
+    /// Writes a file.
+    FilesWrite => "core.files.write", on("fs", "write"), [ENCODING, may("mode", Kind::Word(&["overwrite", "create"]))];
+    /// Removes a file.
+    FilesDelete => "core.files.delete", on("fs", "delete"), [];
+    /// Tells what a path is.
+    FilesStat => "core.files.stat", on("fs", "stat"), [];
+    /// Lists a folder.
+    FilesList => "core.files.list", on("fs", "list"), [];
+    /// Publishes a message.
+    MessagePublish => "core.messaging.publish", on("queueBus", "publish"), [TOPIC, may("partitionKey", Kind::Text)];
+    /// Takes a message.
+    MessageConsume => "core.messaging.consume", on("queueBus", "consume"), [TOPIC, may("consumerGroup", Kind::Text)];
+    /// Says that a message is done with.
+    MessageAck => "core.messaging.ack", on("queueBus", "ack"), [];
+    /// Gives a message back.
+    MessageNack => "core.messaging.nack", on("queueBus", "nack"), [may("requeue", Kind::Flag)];
+    /// Puts a message aside that nobody can take.
+    MessageDeadLetter => "core.messaging.dead-letter", on("queueBus", "deadLetter"), [];
+    /// Adds a record to a stream.
+    StreamPublish => "core.messaging.stream-publish", on("queueBus", "streamPublish"), [STREAM];
+    /// Reads a stream.
+    StreamSubscribe => "core.messaging.stream-subscribe", on("queueBus", "streamSubscribe"),
+        [STREAM, may("consumerGroup", Kind::Text), may("fromBeginning", Kind::Flag)];
+    /// Asks a model. The host reads its configuration.
+    CallPrompt => "core.ai.callPrompt", Family::Model, [];
+    /// Asks a model for JSON of a schema. The host reads its configuration.
+    StructuredOutput => "core.ai.structuredOutput", Family::Model, [];
+    /// Composes prompts, and pretends to ask a model. The host reads its configuration.
+    MockAi => "local.sample.demo.mock-ai", Family::Model, [];
+    /// Lists the tools of another MCP server.
+    McpListTools => "core.openwop.mcp.list-tools", mcp("tools/list"), [SERVER, TIMEOUT];
+    /// Calls a tool of another MCP server. What it gives is not trusted.
+    McpInvokeTool => "core.openwop.mcp.invoke-tool", mcp("tools/call"), [SERVER, must("toolName", Kind::Text), TIMEOUT];
+    /// Lists the resources of another MCP server.
+    McpListResources => "core.openwop.mcp.list-resources", mcp("resources/list"), [SERVER, TIMEOUT];
+    /// Reads a resource of another MCP server. It is not trusted.
+    McpReadResource => "core.openwop.mcp.read-resource", mcp("resources/read"), [SERVER, must("uri", Kind::Text), TIMEOUT];
+    /// Lists the prompts of another MCP server.
+    McpListPrompts => "core.openwop.mcp.list-prompts", mcp("prompts/list"), [SERVER, TIMEOUT];
+    /// Gets a prompt of another MCP server. It is not trusted.
+    McpGetPrompt => "core.openwop.mcp.get-prompt", mcp("prompts/get"), [SERVER, must("name", Kind::Text), TIMEOUT];
+    /// Asks another MCP server whether it is there.
+    McpPing => "core.openwop.mcp.ping", mcp("ping"), [SERVER, TIMEOUT];
+}
+
+impl CalledType {
+    /// The type of that spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
+    }
+
+    /// The schema of its configuration. It is closed: what a host would not heed, it does not take.
+    pub fn config_schema(self) -> Value {
+        let properties: Map<_, _> =
+            self.members().iter().map(|(name, kind, _)| ((*name).to_owned(), kind.schema())).collect();
+        let required: Vec<_> =
+            self.members().iter().filter(|member| member.2).map(|member| member.0).collect();
+        // What models can be told is the host's to know, and to check.
+        let open = self.family() == Family::Model;
+        json!({"type": "object", "additionalProperties": open, "properties": properties, "required": required})
+    }
+}
+
+impl Kind {
+    fn schema(self) -> Value {
+        match self {
+            Self::Text => json!({"type": "string", "minLength": 1, "maxLength": 65_536}),
+            Self::Integer => json!({"type": "integer"}),
+            Self::Flag => json!({"type": "boolean"}),
+            Self::List => json!({"type": "array", "maxItems": 1000}),
+            Self::Word(words) => json!({"enum": words}),
+        }
+    }
+}
+
+impl fmt::Display for CalledType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,207 @@
+//! The types of nodes by which a workflow says what it is to clients of MCP: a tool, a resource, a prompt.
+//!
+//! They do nothing when a run comes to them. Whoever serves the workflow reads them off its definition, before there is a run. One of
+//! them asks: the handler of an elicitation suspends its run until a person has answered the form that a client sent.
+
+pub mod address;
+pub mod form;
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use self::address::Template;
+use super::Problem;
+
+/// The longest name of a tool or a prompt, in characters.
+pub const MAX_NAME_CHARACTERS: usize = 128;
+/// The longest description, in characters.
+const MAX_DESCRIPTION_CHARACTERS: usize = 4096;
+/// The most violations that are told of one set of arguments.
+pub const MAX_VIOLATIONS: usize = 50;
+/// The longest text of a violation, in characters.
+const MAX_VIOLATION_CHARACTERS: usize = 300;
+/// The most arguments of a prompt.
+const MAX_ARGUMENTS: usize = 50;
+
+macro_rules! exposed {
+    ($(#[doc = $doc:literal] $name:ident => $text:literal $kind:literal,)+) => {
+        /// A type of node that says what its workflow is to clients of MCP.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ExposedType {
+            $(#[doc = $doc] $name,)+
+        }
+
+        impl ExposedType {
+            /// Every type.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The spelling in a definition.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+
+            /// What it does, in a sentence.
+            pub const fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$name => $doc.trim_ascii(),)+
+                }
+            }
+
+            /// What it makes of its workflow, as its outputs say it.
+            pub const fn kind(self) -> &'static str {
+                match self {
+                    $(Self::$name => $kind,)+
+                }
+            }
+        }
+    };
+}
+
+exposed! {
+    /// Says that the workflow is served to clients of MCP.
+    ServerTrigger => "core.openwop.mcp.server-trigger" "server-trigger",
+    /// Makes the workflow a tool: its arguments are the inputs of a run.
+    Tool => "core.openwop.mcp.expose-tool" "tool",
+    /// Makes the workflow a resource: what a run gives is its content.
+    Resource => "core.openwop.mcp.expose-resource" "resource",
+    /// Makes the workflow a family of resources.
+    ResourceTemplate => "core.openwop.mcp.expose-resource-template" "resource-template",
+    /// Makes the workflow a prompt: what a run gives are its messages.
+    Prompt => "core.openwop.mcp.expose-prompt" "prompt",
+    /// Makes the workflow answer requests for a model.
+    Sampling => "core.openwop.mcp.handle-sampling" "sampling",
+    /// Asks a person what a client wants to know.
+    Elicitation => "core.openwop.mcp.handle-elicitation" "elicitation",
+    /// Lists folders.
+    Roots => "core.openwop.mcp.provide-roots" "roots",
+}
+
+impl ExposedType {
+    /// The type of that spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
+    }
+
+    /// The member of the configuration that names what is exposed.
+    pub const fn named_by(self) -> Option<&'static str> {
+        match self {
+            Self::Tool | Self::Prompt => Some("name"),
+            Self::Resource => Some("uri"),
+            Self::ResourceTemplate => Some("uriTemplate"),
+            Self::ServerTrigger | Self::Sampling | Self::Elicitation | Self::Roots => None,
+        }
+    }
+
+    /// The schema of its configuration. It is closed: what a host would not heed, it does not take.
+    pub fn config_schema(self) -> Value {
+        let text = |most: usize| json!({"type": "string", "minLength": 1, "maxLength": most});
+        let name = || json!({"type": "string", "pattern": "^[^\\x00-\\x1f\\x7f]{1,128}$"});
+        let about = || text(MAX_DESCRIPTION_CHARACTERS);
+        let (required, properties): (&[&str], Value) = match self {
+            Self::ServerTrigger => {
+                (&[], json!({"transport": {"enum": ["streamable-http"]}, "path": text(1024)}))
+            }
+            Self::Tool => (
+                &["name"],
+                json!({"name": name(), "description": about(), "inputSchema": {"type": "object"}}),
+            ),
+            Self::Resource => {
+                (&["uri"], json!({"uri": text(address::MAX_BYTES), "name": name(), "mimeType": text(256)}))
+            }
+            Self::ResourceTemplate => (
+                &["uriTemplate"],
+                json!({"uriTemplate": text(address::MAX_BYTES), "name": name(), "mimeType": text(256)}),
+            ),
+            Self::Prompt => (
+                &["name", "template"],
+                json!({
+                    "name": name(),
+                    "template": text(65_536),
+                    "arguments": {"type": "array", "maxItems": MAX_ARGUMENTS, "items": {
+                        "type": "object", "required": ["name"], "additionalProperties": false,
+                        "properties": {
+                            "name": name(), "title": about(), "description": about(), "required": {"type": "boolean"}
+                        }
+                    }}
+                }),
+            ),
+            Self::Sampling => (&[], json!({"modelHint": text(256)})),
+            Self::Elicitation => (&[], json!({})),
+            Self::Roots => (
+                &["roots"],
+                json!({"roots": {"type": "array", "maxItems": 100, "items": {
+                    "type": "object", "required": ["uri"], "additionalProperties": false,
+                    "properties": {"uri": text(address::MAX_BYTES), "name": name()}
+                }}}),
+            ),
+        };
+        json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required})
+    }
+
+    /// What a schema cannot say of a configuration.
+    pub(super) fn check(self, config: &Value, path: &str, problems: &mut Vec<Problem>) {
+        let text = |name: &str| config.get(name).and_then(Value::as_str);
+        let found = match self {
+            Self::Tool => config.get("inputSchema").and_then(|schema| Arguments::read(schema).err()),
+            Self::Resource => text("uri").and_then(|uri| address::check(uri).err()).map(str::to_owned),
+            Self::ResourceTemplate => {
+                text("uriTemplate").and_then(|template| Template::parse(template).err()).map(str::to_owned)
+            }
+            _ => None,
+        };
+        let member = if self == Self::Tool { Some("inputSchema") } else { self.named_by() };
+        if let (Some(message), Some(member)) = (found, member) {
+            problems.push(Problem::at(format!("{path}/{member}"), message));
+        }
+    }
+}
+
+impl fmt::Display for ExposedType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// What checks the arguments of a tool.
+#[derive(Debug)]
+pub struct Arguments(jsonschema::Validator);
+
+impl Arguments {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// When the schema is none that arguments can be held to. Nothing is referred to: a schema that leads in a circle would take as
+    /// long as the sender of the arguments likes.
+    pub fn read(schema: &Value) -> Result<Self, String> {
+        if schema.get("type").and_then(Value::as_str) != Some("object") {
+            return Err("the arguments of a tool are an object: `type` has to be `object`".to_owned());
+        }
+        if refers(schema) {
+            return Err("the schema of a tool has no references: write out what `$ref` would name".to_owned());
+        }
+        super::schema::compiled(schema).map(Self)
+    }
+
+    /// What is wrong with arguments, each with its place: at most [`MAX_VIOLATIONS`].
+    pub fn violations(&self, given: &Value) -> Vec<Value> {
+        let told = self.0.iter_errors(given).take(MAX_VIOLATIONS).map(|error| {
+            let message: String = error.to_string().chars().take(MAX_VIOLATION_CHARACTERS).collect();
+            json!({"path": error.instance_path().to_string(), "message": message})
+        });
+        told.collect()
+    }
+}
+
+/// Whether a schema names another one. Documents are bounded in depth, so this is.
+fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            matches!(name.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") || refers(value)
+        }),
+        Value::Array(values) => values.iter().any(refers),
+        _ => false,
+    }
+}

@@ -1,0 +1,60 @@
+//! Nodes that say what their workflow is to clients of MCP.
+
+use serde_json::{Map, Value, json};
+
+use super::super::ask::Question;
+use super::super::drain::Step;
+use super::super::turn::Turn;
+use crate::definition::NodeIndex;
+use crate::definition::exposed::ExposedType;
+use crate::definition::exposed::form::{CONTEXT, Form};
+use crate::failure::FailureCode;
+use crate::state::{Resolution, RunError};
+
+/// Whoever serves the workflow has read the node before there was a run; here it only says what it is.
+pub(super) fn execute(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    kind: ExposedType,
+    inputs: &Map<String, Value>,
+) -> Step {
+    let config = &turn.node(node).config;
+    match kind {
+        ExposedType::Roots => {
+            let roots = config.get("roots").cloned().unwrap_or_else(|| json!([]));
+            let count = roots.as_array().map_or(0, Vec::len);
+            Step::done(json!({"roots": roots, "count": count}))
+        }
+        ExposedType::Elicitation => elicit(turn, node, inputs),
+        _ => {
+            let name = kind.named_by().and_then(|member| config.get(member)).and_then(Value::as_str);
+            let handle =
+                name.map_or_else(|| kind.kind().to_owned(), |name| format!("{}:{name}", kind.kind()));
+            Step::done(json!({"handle": handle, "kind": kind.kind()}))
+        }
+    }
+}
+
+/// Asks a person what a client sent a form for. The form came from outside: what it asks is shown, and decides nothing.
+fn elicit(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
+    let request = inputs.get("request").or_else(|| turn.state.genesis.inputs.get("request"));
+    let form = match request {
+        Some(request) => Form::read(request),
+        None => Err("there is no `request`; it is an input of the run".to_owned()),
+    };
+    match form {
+        Ok(form) => {
+            let data = json!({"questions": form.questions, "contextType": CONTEXT});
+            let resume_schema = Some(form.answer_schema());
+            turn.raise(node, Question { resume_schema, ..Question::new("clarification", data) });
+            Step::Waits
+        }
+        Err(message) => Step::failed_once(RunError::of(FailureCode::NodeFailed, message)),
+    }
+}
+
+/// What the person did, as the protocol of elicitations has it.
+pub(super) fn elicited(resolution: &Resolution) -> Step {
+    let member = |name: &str| resolution.value.get(name).cloned().unwrap_or_default();
+    Step::done(json!({"action": member("action"), "content": member("content")}))
+}

@@ -1,0 +1,186 @@
+//! What nodes may use of the host: surfaces, models, tools of other servers, modules of packs.
+//!
+//! The engine asks for the work of a node as one effect under one identity. Here it is done, and what came of it goes back with all
+//! that happened meanwhile. [`crate::runs`] claims the identity before and records the outcome after, in one commit with the events that
+//! follow; so work whose outcome was recorded is never done again. Work that was claimed and not recorded, because the host
+//! ended in between, is *again*: what is safe to repeat is repeated, and what is not fails with `effect_outcome_unknown`, because
+//! nobody can know whether it happened.
+//!
+//! ```text
+//!  Effect::Activity ─► claim ─► Hands::perform ─┬─ surface: once, its store remembers the identity
+//!                                               ├─ module of a pack: no effect of its own, so again is the same
+//!                                               ├─ model: never again on its own
+//!                                               └─ tool: never again, unless it only reads
+//!                      record, events, outputs ◄┘  one commit
+//! ```
+
+pub mod installed;
+pub mod ledger;
+pub mod mcp;
+pub mod models;
+pub mod modules;
+pub(crate) mod recorded;
+mod surfaces;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ::surfaces::Surfaces;
+use flow::definition::{CalledType, Capabilities, Definition, Family, PackTypes, Problem};
+use flow::engine::{Call, Told};
+use flow::event::Millis;
+use flow::failure::FailureCode;
+use flow::state::RunError;
+use serde_json::Value;
+
+use self::ledger::Ledger;
+use self::models::Models;
+use self::modules::Modules;
+
+/// What a host lets nodes use. What is absent is not served, and workflows that need it are refused.
+#[derive(Default)]
+pub struct Options {
+    /// Storage, databases, files and messages.
+    pub surfaces: Option<Arc<Surfaces>>,
+    /// The types of nodes that packs bring.
+    pub modules: Option<Modules>,
+    /// Models.
+    pub models: Option<Models>,
+    /// Other MCP servers.
+    pub mcp: Option<mcp::Servers>,
+}
+
+/// What a host lets nodes use. Cheap to clone.
+#[derive(Clone)]
+pub struct Hands {
+    options: Arc<Options>,
+}
+
+/// The work of one node.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// For whom.
+    pub tenant: &'a str,
+    /// The run.
+    pub run_id: &'a str,
+    /// The node.
+    pub node_id: &'a str,
+    /// The identity under which it is done at most once.
+    pub invocation: &'a str,
+    /// Whether it may have been done before: it was claimed, and nothing was recorded.
+    pub again: bool,
+    /// When.
+    pub now: Millis,
+    /// What to do.
+    pub call: &'a Call,
+    /// Where parts of it are written down.
+    pub ledger: &'a dyn Ledger,
+}
+
+/// What came of the work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Performed {
+    /// What happened meanwhile, in order.
+    pub told: Vec<Told>,
+    /// What the node gives, or why it fails.
+    pub outcome: Result<Value, RunError>,
+}
+
+impl Performed {
+    /// Nothing but an outcome.
+    pub const fn plain(outcome: Result<Value, RunError>) -> Self {
+        Self { told: Vec::new(), outcome }
+    }
+}
+
+impl fmt::Debug for Hands {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Hands").field("surfaces", &self.options.surfaces).finish_non_exhaustive()
+    }
+}
+
+impl Hands {
+    /// What these options allow.
+    pub fn new(options: Options) -> Self {
+        Self { options: Arc::new(options) }
+    }
+
+    /// What is served, beyond what the engine does itself.
+    pub fn widen(&self, capabilities: &Capabilities) -> Capabilities {
+        Capabilities {
+            surfaces: self.options.surfaces.is_some(),
+            models: self.options.models.as_ref().is_some_and(Models::is_served),
+            mcp_client: self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty()),
+            pack_types: self.options.modules.as_ref().map_or(PackTypes::None, Modules::types),
+            ..capabilities.clone()
+        }
+    }
+
+    /// The surfaces.
+    pub fn surfaces(&self) -> Option<&Arc<Surfaces>> {
+        self.options.surfaces.as_ref()
+    }
+
+    /// The models.
+    pub fn models(&self) -> Option<&Models> {
+        self.options.models.as_ref()
+    }
+
+    /// What is wrong with the nodes of a workflow, beyond what the engine can see.
+    pub fn problems(&self, definition: &Definition) -> Vec<Problem> {
+        let Some(models) = &self.options.models else { return Vec::new() };
+        let mut found = Vec::new();
+        for (place, node) in definition.nodes.iter().enumerate() {
+            for problem in models.problems(node.type_id(), &node.config) {
+                found.push(Problem {
+                    offending_type_id: Some(node.type_id().to_owned()),
+                    node_id: Some(node.id.clone()),
+                    ..Problem::at(format!("/nodes/{place}/config{}", problem.pointer), problem.message)
+                });
+            }
+        }
+        found
+    }
+
+    /// The types of nodes that packs bring.
+    pub fn modules(&self) -> Option<&Modules> {
+        self.options.modules.as_ref()
+    }
+
+    /// Other MCP servers.
+    pub fn mcp(&self) -> Option<&mcp::Servers> {
+        self.options.mcp.as_ref()
+    }
+
+    /// Does the work of a node.
+    pub async fn perform(&self, asked: Asked<'_>) -> Performed {
+        let Options { surfaces, modules, models, mcp } = &*self.options;
+        let called = CalledType::parse(&asked.call.type_id);
+        match called.map(CalledType::family) {
+            Some(Family::Surface { .. }) => match (called, surfaces) {
+                (Some(called), Some(surfaces)) => surfaces::perform(surfaces, called, asked).await,
+                _ => Performed::plain(Err(not_served(&asked.call.type_id))),
+            },
+            Some(Family::Model) => match models {
+                Some(models) => models.perform(asked).await,
+                None => Performed::plain(Err(not_served(&asked.call.type_id))),
+            },
+            Some(Family::Mcp { .. }) => match (called, mcp) {
+                (Some(called), Some(servers)) => mcp::perform(servers, called, asked).await,
+                _ => Performed::plain(Err(not_served(&asked.call.type_id))),
+            },
+            None => match modules {
+                Some(modules) => modules.perform(asked).await,
+                None => Performed::plain(Err(not_served(&asked.call.type_id))),
+            },
+        }
+    }
+}
+
+/// The failure of a node whose type was served when its workflow was registered, and is not any more.
+pub(crate) fn not_served(type_id: &str) -> RunError {
+    let needs = CalledType::parse(type_id).map_or("its pack", |_| "a part of the host");
+    let message =
+        format!("`{type_id}` needs {needs} that is not there; serve it again, and fork the run from here");
+    RunError::of(FailureCode::CapabilityNotProvided, message)
+}

@@ -1,0 +1,125 @@
+//! The packs of a host: from installed archives to the types of nodes that workflows may name.
+
+use std::collections::BTreeMap;
+
+use packs::PackError;
+use packs::install::{InstalledPack, InstalledPacks};
+use packs::manifest::{Language, Manifest};
+use packs::path::EntryPath;
+use packs::version::Version;
+use sandbox::{ABI_VERSION, Fault, Grants, Limits, Sandbox};
+
+use super::modules::{ModuleType, Modules};
+
+/// A page of WebAssembly memory.
+const PAGE_BYTES: u64 = 64 << 10;
+
+/// A pack whose nodes are not served, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// The pack, as `name@version`.
+    pub pack: String,
+    /// A code, as `unsupported_abi_version`.
+    pub code: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// Loads the nodes of every installed pack, the highest version of each. A pack that cannot be served does not keep the others from it.
+///
+/// # Errors
+/// When the folder of packs cannot be read, or the sandbox cannot be made.
+pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), LoadError> {
+    let sandbox = Sandbox::new()?;
+    let mut highest = BTreeMap::new();
+    for record in installed.list()? {
+        let version = highest.entry(record.name.clone()).or_insert_with(|| record.version.clone());
+        if record.version > *version {
+            *version = record.version;
+        }
+    }
+    let (mut types, mut unserved) = (BTreeMap::new(), Vec::new());
+    for (name, version) in highest {
+        match module_types(&sandbox, installed, &name, &version) {
+            // The first pack that brings a type keeps it: names are sorted, so it is the same one every time.
+            Ok(found) => {
+                for (type_id, kind) in found {
+                    types.entry(type_id).or_insert(kind);
+                }
+            }
+            Err(error) => unserved.push(Unserved {
+                pack: format!("{name}@{version}"),
+                code: error.code().to_owned(),
+                message: error.to_string(),
+            }),
+        }
+    }
+    Ok((Modules::new(sandbox, types), unserved))
+}
+
+/// The types of one pack. Everything of it is verified before a byte of it is compiled.
+fn module_types(
+    sandbox: &Sandbox,
+    installed: &InstalledPacks,
+    name: &packs::name::PackName,
+    version: &Version,
+) -> Result<Vec<(String, ModuleType)>, LoadError> {
+    let InstalledPack { manifest, record } = installed.load(name, version, true)?;
+    let Some(entry) = wasm_entry(&manifest) else { return Ok(Vec::new()) };
+    let bytes = installed.read_file(&record, &entry)?;
+    let module = sandbox.compile(&bytes)?;
+    let inside = sandbox.pack(&module)?;
+    let kind =
+        ModuleType { pack: manifest.id(), module, grants: grants(&manifest), limits: limits(&manifest) };
+    let declared = manifest.type_ids();
+    let types = inside.node_ids.into_iter().filter(|type_id| declared.contains(&type_id.as_str()));
+    Ok(types.map(|type_id| (type_id, kind.clone())).collect())
+}
+
+/// The module of a pack that is one.
+fn wasm_entry(manifest: &Manifest) -> Option<EntryPath> {
+    let runtime = manifest.runtime().filter(|runtime| runtime.language == Language::Wasm)?;
+    EntryPath::parse(&runtime.entry).ok()
+}
+
+/// What the module may ask for: everything that stays inside the run, and the clock where the manifest says so.
+fn grants(manifest: &Manifest) -> Grants {
+    let clock = manifest.runtime().is_some_and(|runtime| runtime.requires.iter().any(|name| name == "clock"));
+    let calls = ["openwop_variable_get", "openwop_variable_set", "openwop_log", "openwop_random"];
+    let calls =
+        calls.into_iter().chain(["openwop_channel_read", "openwop_channel_write", "openwop_interrupt"]);
+    calls.chain(clock.then_some("openwop_now_ms")).collect()
+}
+
+/// The usual limits, or the memory that the manifest says is enough.
+fn limits(manifest: &Manifest) -> Limits {
+    let wasm = manifest.runtime().and_then(|runtime| runtime.wasm.as_ref());
+    let pages = wasm.and_then(|wasm| wasm.memory_pages_max);
+    let bytes = pages.map(|pages| pages.saturating_mul(PAGE_BYTES));
+    let usual = Limits::DEFAULT;
+    Limits { memory_bytes: bytes.map_or(usual.memory_bytes, |bytes| bytes.min(usual.memory_bytes)), ..usual }
+}
+
+/// Why nodes of packs are not served.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The pack is not as it was installed.
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    /// Its module cannot be run here.
+    #[error(transparent)]
+    Module(#[from] Fault),
+}
+
+impl LoadError {
+    /// Its code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Pack(error) => error.code().as_str(),
+            Self::Module(fault) => fault.code().as_str(),
+        }
+    }
+}
+
+/// The versions of the ABI that modules may speak.
+pub const ABI_VERSIONS: [i32; 1] = [ABI_VERSION];

@@ -1,0 +1,136 @@
+//! One call of a tool of another server, and what is told of it.
+
+use std::time::{Duration, Instant};
+
+use canon::digest::Digest;
+use flow::engine::{Cause, Told};
+use flow::event::EventKind;
+use flow::failure::FailureCode;
+use flow::state::RunError;
+use serde_json::{Value, json};
+
+use super::{Servers, list_tools, marked, milliseconds, within};
+use crate::hands::Performed;
+
+/// The longest text of a result that an event holds, in bytes. The outputs of the node have all of it.
+const TOLD_BYTES: usize = 16 << 10;
+
+/// A tool to call.
+#[derive(Clone, Debug)]
+pub struct Invocation<'i> {
+    /// For whom.
+    pub tenant: &'i str,
+    /// The server; the first that has the tool, where none is named.
+    pub server: Option<&'i str>,
+    /// The tool.
+    pub tool: &'i str,
+    /// Its arguments.
+    pub args: Value,
+    /// How long it may take.
+    pub patience: Duration,
+    /// Which agent calls it.
+    pub agent_id: String,
+    /// The identity of the call.
+    pub call_id: &'i str,
+    /// Whether it may have been called before, with an outcome that nobody knows.
+    pub again: bool,
+}
+
+/// Calls a tool. It is never called twice for one identity, unless it says that this changes nothing.
+pub async fn invoke(servers: &Servers, call: Invocation<'_>) -> Performed {
+    let begun = Instant::now();
+    let outcome = within(call.patience, ask(servers, &call)).await;
+    let took = milliseconds(begun);
+    let common = json!({
+        "agentId": call.agent_id, "toolName": call.tool, "toolId": call.tool, "callId": call.call_id, "transport": "mcp",
+    });
+    let mut called = common.clone();
+    called["inputs"] = call.args.clone();
+    called["argsHash"] = hash(&call.args).into();
+    let mut returned = common;
+    returned["durationMs"] = took.into();
+    returned["contentTrust"] = "untrusted".into();
+    let outcome = match outcome {
+        Ok(answer) => {
+            let is_error = answer["isError"] == true;
+            let result = result(&answer);
+            let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
+            let shown = marked("tool", call.tool, &text);
+            returned["status"] = if is_error { "error" } else { "ok" }.into();
+            returned["outcome"] = marked("tool", call.tool, cut(&text)).into();
+            Ok(json!({
+                "result": result, "isError": is_error, "untrustedContent": true, "markedContent": shown, "durationMs": took,
+            }))
+        }
+        Err(error) => {
+            returned["status"] = "error".into();
+            returned["error"] = error.to_json();
+            Err(error)
+        }
+    };
+    let told = vec![
+        Told::new(EventKind::AgentToolCalled, called),
+        Told::new(EventKind::AgentToolReturned, returned).because(Cause::Told(0)),
+    ];
+    Performed { told, outcome }
+}
+
+async fn ask(servers: &Servers, call: &Invocation<'_>) -> Result<Value, RunError> {
+    let mut session = match call.server {
+        Some(server) => servers.open(call.tenant, server).await?,
+        None => {
+            let mut found = None;
+            for server in servers.of(call.tenant) {
+                let mut session = servers.open(call.tenant, server).await?;
+                if list_tools(&mut session).await?.iter().any(|tool| tool["name"] == call.tool) {
+                    found = Some(session);
+                    break;
+                }
+                session.close().await;
+            }
+            found.ok_or_else(|| {
+                RunError::new("mcp_tool_not_found", "no MCP server that is registered here has this tool")
+            })?
+        }
+    };
+    if call.again {
+        let tools = list_tools(&mut session).await?;
+        let hints = tools.iter().find(|tool| tool["name"] == call.tool).map(|tool| &tool["annotations"]);
+        let says = |hint: &str| hints.is_some_and(|hints| hints[hint] == true);
+        if !says("readOnlyHint") && !says("idempotentHint") {
+            session.close().await;
+            let message = "the tool may have been called before the host ended, and does not say that calling it again changes nothing";
+            return Err(RunError::of(FailureCode::EffectOutcomeUnknown, message));
+        }
+    }
+    let answer = session.ask("tools/call", json!({"name": call.tool, "arguments": call.args})).await;
+    session.close().await;
+    answer
+}
+
+/// What a tool gave: its data, or its text, or all the parts of its content.
+fn result(answer: &Value) -> Value {
+    if answer["structuredContent"].is_object() {
+        return answer["structuredContent"].clone();
+    }
+    let parts = answer["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let texts: Option<Vec<&str>> =
+        parts.iter().map(|part| part["text"].as_str().filter(|_| part["type"] == "text")).collect();
+    match texts {
+        Some(texts) => texts.join("\n").into(),
+        None => answer["content"].clone(),
+    }
+}
+
+fn hash(args: &Value) -> String {
+    let bytes = canon::canonical::to_vec(args).unwrap_or_default();
+    Digest::of_bytes(&bytes).to_hex()
+}
+
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(TOLD_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

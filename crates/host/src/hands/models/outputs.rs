@@ -1,0 +1,66 @@
+//! What nodes that ask models give, and the pieces that a reply is shown in.
+
+use ai::completion::Done;
+use ai::node::Node;
+use ai::provider::Reply;
+use flow::engine::Told;
+use flow::event::EventKind;
+use serde_json::{Value, json};
+
+use super::super::Asked;
+
+/// The most pieces of a reply that are recorded; the rest of it is the last one.
+const MAX_PIECES: usize = 1000;
+/// How many bytes a piece has, about.
+const PIECE_BYTES: usize = 256;
+
+/// What a node gives.
+pub(super) fn of(node: &Node, done: &Done) -> Value {
+    let usage = json!({
+        "inputTokens": done.usage.input_tokens,
+        "outputTokens": done.usage.output_tokens,
+        "totalTokens": done.usage.input_tokens.saturating_add(done.usage.output_tokens),
+    });
+    let mut outputs = match node {
+        Node::StructuredOutput(_) => json!({"data": done.value, "usage": usage}),
+        Node::CallPrompt(_) | Node::MockAi(_) => json!({
+            "content": done.value, "usage": usage, "finishReason": done.reply.stop.finish_reason(),
+        }),
+    };
+    if let Some(model) = &done.reply.model {
+        outputs["model"] = model.as_str().into();
+    }
+    outputs
+}
+
+/// The pieces of a reply, where the author wants it piece by piece.
+pub(super) fn chunks(node: &Node, asked: Asked<'_>, reply: &Reply) -> Vec<Told> {
+    if !node.is_streaming() || reply.text.is_empty() {
+        return Vec::new();
+    }
+    let mut texts = Vec::new();
+    let mut rest = reply.text.as_str();
+    while rest.len() > PIECE_BYTES && texts.len() + 1 < MAX_PIECES {
+        let end = (PIECE_BYTES..rest.len()).find(|place| rest.is_char_boundary(*place)).unwrap_or(rest.len());
+        let (piece, after) = rest.split_at(end);
+        texts.push(piece.to_owned());
+        rest = after;
+    }
+    texts.push(rest.to_owned());
+    pieces(asked, &texts, &json!({"finishReason": reply.stop.finish_reason(), "model": reply.model}))
+}
+
+/// One event for each piece; the last one says so, and how it ended.
+pub(super) fn pieces(asked: Asked<'_>, texts: &[String], meta: &Value) -> Vec<Told> {
+    let last = texts.len().saturating_sub(1);
+    let piece = |(place, text): (usize, &String)| {
+        let mut payload = json!({
+            "nodeId": asked.node_id, "runId": asked.run_id, "chunk": text, "isLast": place == last,
+        });
+        if place == last && !meta.is_null() {
+            payload["meta"] = meta.clone();
+        }
+        Told::new(EventKind::OutputChunk, payload)
+    };
+    texts.iter().enumerate().map(piece).collect()
+}

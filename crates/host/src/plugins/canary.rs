@@ -1,0 +1,55 @@
+//! One artifact in memory, for conformance suites: the dispatcher is the real one, and nobody's data is at stake.
+
+use std::sync::{Mutex, PoisonError};
+
+use canon::digest::Digest;
+use serde_json::{Value, json};
+
+use super::dispatch::{ArtifactError, Artifacts, Held};
+
+/// The id of the artifact.
+pub const CANARY: &str = "conformance-canary";
+
+/// The artifact.
+#[derive(Debug)]
+pub struct Canary(Mutex<Value>);
+
+impl Default for Canary {
+    fn default() -> Self {
+        Self(Mutex::new(json!({"text": "canary"})))
+    }
+}
+
+impl Canary {
+    fn held(payload: &Value) -> Held {
+        let text = format!("{CANARY}\n{}", canon::canonical::string_of(payload));
+        Held { payload: payload.clone(), version: Digest::of_bytes(text.as_bytes()).to_hex() }
+    }
+}
+
+impl Artifacts for Canary {
+    async fn read(&self, artifact_id: &str) -> Result<Held, ArtifactError> {
+        if artifact_id != CANARY {
+            return Err(ArtifactError::NotFound);
+        }
+        Ok(Self::held(&self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    async fn write(
+        &self,
+        artifact_id: &str,
+        version: Option<&str>,
+        payload: &Value,
+    ) -> Result<String, ArtifactError> {
+        if artifact_id != CANARY {
+            return Err(ArtifactError::NotFound);
+        }
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = Self::held(&held).version;
+        if version != Some(current.as_str()) {
+            return Err(ArtifactError::Conflict { current });
+        }
+        *held = payload.clone();
+        Ok(Self::held(&held).version)
+    }
+}

@@ -1,0 +1,190 @@
+//! What the workflows of a tenant are to clients of MCP: tools, resources, prompts.
+//!
+//! It is read off the definitions, in the order of their ids, and remembered until a workflow is registered. Of two that want the same
+//! name the first has it, so that which one it is does not depend on when they were registered.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use canon::digest::Digest;
+use flow::definition::exposed::Arguments;
+use flow::definition::exposed::address::Template;
+use flow::definition::{Definition, ExposedType, Node, NodeType};
+use serde_json::{Map, Value, json};
+
+use super::read::MAX_LISTED;
+use super::{Refusal, Runs};
+
+/// How many tenants are remembered.
+const REMEMBERED_TENANTS: usize = 1000;
+/// Of how many definitions it is remembered that they expose nothing.
+const REMEMBERED_OTHERS: usize = 100_000;
+
+/// What is exposed under one name.
+#[derive(Debug)]
+pub struct Exposure {
+    /// The workflow that a run is made of.
+    pub workflow: Arc<Definition>,
+    /// What its node says.
+    pub config: Map<String, Value>,
+    /// What checks the arguments, where they are checked.
+    arguments: Option<Arguments>,
+}
+
+/// What a tenant exposes.
+#[derive(Debug, Default)]
+pub struct Exposed {
+    /// The tools, by name.
+    pub tools: BTreeMap<String, Exposure>,
+    /// The resources, by address.
+    pub resources: BTreeMap<String, Exposure>,
+    /// The families of resources, by template.
+    pub templates: BTreeMap<String, (Template, Exposure)>,
+    /// The prompts, by name.
+    pub prompts: BTreeMap<String, Exposure>,
+    /// Who asks people what clients want to know.
+    pub elicitation: Option<Exposure>,
+    /// Who answers requests for a model.
+    pub sampling: Option<Exposure>,
+}
+
+/// What is remembered of all tenants.
+#[derive(Default)]
+pub(super) struct Exposures {
+    version: AtomicU64,
+    known: Mutex<HashMap<String, (u64, Arc<Exposed>)>>,
+    others: Mutex<HashSet<Digest>>,
+}
+
+impl Exposures {
+    /// A workflow was registered: what is remembered may be outdated.
+    pub(super) fn outdate(&self) {
+        self.version.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Exposure {
+    /// A text of what the node says.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.config.get(name).and_then(Value::as_str)
+    }
+
+    /// The schema of the arguments: any object where the author says nothing.
+    pub fn input_schema(&self) -> Value {
+        self.config.get("inputSchema").cloned().unwrap_or_else(|| json!({"type": "object"}))
+    }
+
+    /// What is wrong with arguments, each with its place. Nothing is there that the sender did not send or the author did not write.
+    pub fn violations(&self, given: &Value) -> Vec<Value> {
+        self.arguments.as_ref().map_or_else(Vec::new, |schema| schema.violations(given))
+    }
+}
+
+impl Exposed {
+    fn add(&mut self, workflow: &Arc<Definition>, node: &Node, kind: ExposedType) {
+        let config = node.config.clone();
+        let named =
+            kind.named_by().and_then(|member| config.get(member)).and_then(Value::as_str).map(str::to_owned);
+        let schema = config.get("inputSchema").filter(|_| kind == ExposedType::Tool);
+        // A schema that cannot be used was let through by an older version. A tool whose arguments nobody can check is none.
+        let arguments = match schema.map(Arguments::read) {
+            None => None,
+            Some(Ok(schema)) => Some(schema),
+            Some(Err(_)) => return,
+        };
+        let exposure = Exposure { workflow: Arc::clone(workflow), config, arguments };
+        match (kind, named) {
+            (ExposedType::Tool, Some(name)) => first(&mut self.tools, name, exposure),
+            (ExposedType::Prompt, Some(name)) => first(&mut self.prompts, name, exposure),
+            (ExposedType::Resource, Some(uri)) => first(&mut self.resources, uri, exposure),
+            (ExposedType::ResourceTemplate, Some(text)) => {
+                if let Ok(template) = Template::parse(&text) {
+                    first(&mut self.templates, text, (template, exposure));
+                }
+            }
+            (ExposedType::Elicitation, _) if self.elicitation.is_none() => self.elicitation = Some(exposure),
+            (ExposedType::Sampling, _) if self.sampling.is_none() => self.sampling = Some(exposure),
+            _ => {}
+        }
+    }
+}
+
+/// Who comes first has the name.
+fn first<T>(known: &mut BTreeMap<String, T>, name: String, exposed: T) {
+    known.entry(name).or_insert(exposed);
+}
+
+impl Runs {
+    /// What the workflows of a tenant are to clients of MCP.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn exposed(&self, tenant: &str) -> Result<Arc<Exposed>, Refusal> {
+        let exposures = &self.inner.definitions.exposures;
+        // Before anything is read: what is registered meanwhile outdates it.
+        let version = exposures.version.load(Ordering::SeqCst);
+        let known = exposures.known.lock().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned();
+        if let Some((of, exposed)) = known
+            && of == version
+        {
+            return Ok(exposed);
+        }
+        let exposed = Arc::new(self.read_exposed(tenant)?);
+        let mut known = exposures.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED_TENANTS {
+            known.clear();
+        }
+        known.insert(tenant.to_owned(), (version, Arc::clone(&exposed)));
+        Ok(exposed)
+    }
+
+    fn read_exposed(&self, tenant: &str) -> Result<Exposed, Refusal> {
+        let mut exposed = Exposed::default();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.store().definitions(tenant, after.as_deref(), MAX_LISTED)?;
+            for (id, digest) in &page {
+                if let Some(workflow) = self.exposing(tenant, id, *digest)? {
+                    for node in workflow.nodes.iter().filter(|node| !node.disabled) {
+                        if let NodeType::Exposed(kind) = node.kind {
+                            exposed.add(&workflow, node, kind);
+                        }
+                    }
+                }
+            }
+            match page.into_iter().next_back() {
+                Some((last, _)) => after = Some(last),
+                None => return Ok(exposed),
+            }
+        }
+    }
+
+    /// A workflow, where it exposes anything. Those that do not are read once.
+    fn exposing(&self, tenant: &str, id: &str, digest: Digest) -> Result<Option<Arc<Definition>>, Refusal> {
+        let others = &self.inner.definitions.exposures.others;
+        if others.lock().unwrap_or_else(PoisonError::into_inner).contains(&digest) {
+            return Ok(None);
+        }
+        let workflow = match self.remembered(digest) {
+            Some(workflow) => workflow,
+            None => match self.store().definition(tenant, id)? {
+                // One that an older version let through is not served, and the others are.
+                Some((digest, document)) => match self.read_definition(digest, &document) {
+                    Ok(workflow) => workflow,
+                    Err(_) => return Ok(None),
+                },
+                None => return Ok(None),
+            },
+        };
+        if workflow.nodes.iter().any(|node| matches!(node.kind, NodeType::Exposed(_))) {
+            return Ok(Some(workflow));
+        }
+        let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.len() >= REMEMBERED_OTHERS {
+            others.clear();
+        }
+        others.insert(workflow.digest);
+        Ok(None)
+    }
+}

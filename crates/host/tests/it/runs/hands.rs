@@ -1,0 +1,177 @@
+//! Nodes whose work the host does.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use host::hands::modules::{ModuleType, Modules};
+use host::hands::{Hands, Options};
+use sandbox::{Grants, Limits, Sandbox, conformance};
+use serde_json::{Value, json};
+use surfaces::Surfaces;
+
+use super::{Host, Setup, begin, caller, create, kinds, snapshot, to_the_end, workflow};
+
+/// Nothing but surfaces.
+pub(super) fn stores(folder: &Path) -> Hands {
+    Hands::new(Options { surfaces: Some(Arc::new(open(folder))), ..Options::default() })
+}
+
+fn open(folder: &Path) -> Surfaces {
+    Surfaces::open(&surfaces::Options::new(folder.join("surfaces"))).unwrap()
+}
+
+fn hands(folder: &Path) -> Hands {
+    Hands::new(Options {
+        surfaces: Some(Arc::new(open(folder))),
+        modules: Some(modules()),
+        ..Options::default()
+    })
+}
+
+/// The examples of the sandbox, as if a pack had brought them.
+fn modules() -> Modules {
+    let sandbox = Sandbox::new().unwrap();
+    let types = conformance::ALL.iter().filter(|example| example.type_id.starts_with("vendor."));
+    let types = types.map(|example| {
+        let kind = ModuleType {
+            pack: "vendor.openwop.examples@1.0.0".to_owned(),
+            module: sandbox.compile(example.bytes).unwrap(),
+            grants: Grants::abi(),
+            limits: Limits::DEFAULT,
+        };
+        (example.type_id.to_owned(), kind)
+    });
+    let types = types.collect();
+    Modules::new(sandbox, types)
+}
+
+async fn host() -> (Host, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Host::with(Setup { hands: Some(hands(folder.path())), ..Setup::default() }).await;
+    (host, folder)
+}
+
+fn given(value: &Value) -> Value {
+    json!({"type": "static", "value": value})
+}
+
+fn of(node: &str, output: &str) -> Value {
+    json!({"type": "connection", "nodeId": node, "outputKey": output})
+}
+
+fn chain(ids: &[&str]) -> Value {
+    let edge =
+        |pair: &[&str]| json!({"id": pair.join("-"), "sourceNodeId": pair[0], "targetNodeId": pair[1]});
+    ids.windows(2).map(edge).collect()
+}
+
+#[tokio::test]
+async fn nodes_read_and_write_what_the_surfaces_keep() {
+    let (host, _folder) = host().await;
+    let nodes = json!([
+        ["set", "core.storage.kv-set", {"namespace": "orders"}, {"key": given(&json!("a")), "value": given(&json!({"n": 1}))}],
+        ["get", "core.storage.kv-get", {"namespace": "orders"}, {"key": given(&json!("a"))}],
+        ["list", "core.storage.kv-list", {"namespace": "orders"}],
+        ["other", "core.storage.kv-list", {"namespace": "other"}],
+        ["push", "core.messaging.publish", {"topic": "t"}, {"payload": of("get", "value")}],
+        ["pull", "core.messaging.consume", {"topic": "t"}],
+        ["ack", "core.messaging.ack", {}, {"messageId": of("pull", "messageId")}],
+        ["end", "core.end", {}, {
+            "read": of("get", "value"), "keys": of("list", "keys"), "others": of("other", "keys"),
+            "payload": of("pull", "payload"), "acked": of("ack", "acked"),
+        }],
+    ]);
+    let edges = chain(&["set", "get", "list", "other", "push", "pull", "ack", "end"]);
+    host.runs.register(&caller("acme"), &workflow("stores", &nodes, &edges, &json!([]))).await.unwrap();
+    let run_id = begin(&host.runs, "stores").await;
+    let events = to_the_end(&host.runs, &run_id).await;
+    let end = events.last().unwrap();
+    assert_eq!(end["type"], "run.completed", "{end}");
+    let outputs = json!({"read": {"n": 1}, "keys": ["a"], "others": [], "payload": {"n": 1}, "acked": true});
+    assert_eq!(end["payload"]["outputs"], outputs);
+}
+
+#[tokio::test]
+async fn a_call_that_a_surface_refuses_fails_its_node_with_the_code_of_the_surface() {
+    let (host, _folder) = host().await;
+    let key = "k".repeat(1 << 20);
+    let nodes =
+        json!([["set", "core.storage.kv-set", {}, {"key": given(&json!(key)), "value": given(&json!(1))}]]);
+    host.runs.register(&caller("acme"), &workflow("large", &nodes, &json!([]), &json!([]))).await.unwrap();
+    let run_id = begin(&host.runs, "large").await;
+    to_the_end(&host.runs, &run_id).await;
+    let run = snapshot(&host.runs, &caller("acme"), &run_id);
+    assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!("kv_key_too_large")));
+}
+
+#[tokio::test]
+async fn tenants_do_not_see_what_others_keep() {
+    let (host, _folder) = host().await;
+    let nodes = json!([
+        ["add", "core.storage.kv-atomic-increment", {}, {"key": given(&json!("count"))}],
+        ["end", "core.end", {}, {"value": of("add", "value")}],
+    ]);
+    let document = workflow("count", &nodes, &chain(&["add", "end"]), &json!([]));
+    for tenant in ["acme", "other"] {
+        let by = caller(tenant);
+        host.runs.register(&by, &document).await.unwrap();
+        let run_id = create(&host.runs, &by, &json!({"workflowId": "count"})).await;
+        let mut following = host.runs.follow(tenant, &run_id, 0).unwrap();
+        while following.stored().unwrap().is_some() {}
+        while following.next().await.unwrap().is_some() {}
+        let events = super::events(&host.runs, tenant, &run_id);
+        assert_eq!(events.last().unwrap()["payload"]["outputs"], json!({"value": 1}), "{tenant}");
+    }
+}
+
+#[tokio::test]
+async fn a_module_of_a_pack_is_a_node_and_one_that_takes_too_much_breaches_its_cap() {
+    let (host, _folder) = host().await;
+    let by = caller("acme");
+    let variables = json!([{"name": "name", "type": "string", "defaultValue": "world"}]);
+    let greet = json!([["greet", "vendor.openwop.rust-hello.greet", {}]]);
+    host.runs.register(&by, &workflow("greet", &greet, &json!([]), &variables)).await.unwrap();
+    let run_id = begin(&host.runs, "greet").await;
+    let events = to_the_end(&host.runs, &run_id).await;
+    let outputs = &events.last().unwrap()["payload"]["outputs"]["greet"];
+    assert_eq!(outputs["greeting"], "Hello, world!", "{outputs}");
+    let bomb = json!([["bomb", "vendor.openwop.misbehaving.memory-bomb", {}]]);
+    host.runs.register(&by, &workflow("bomb", &bomb, &json!([]), &json!([]))).await.unwrap();
+    let run_id = begin(&host.runs, "bomb").await;
+    let events = to_the_end(&host.runs, &run_id).await;
+    assert_eq!(kinds(&events)[2..], ["cap.breached", "node.failed", "run.failed"]);
+    assert_eq!(events[2]["payload"]["kind"], "wasm-memory");
+}
+
+#[tokio::test]
+async fn a_replay_repeats_what_a_module_told_and_runs_none() {
+    let (host, _folder) = host().await;
+    let by = caller("acme");
+    let greet = json!([["greet", "vendor.openwop.rust-hello.greet", {}, {"name": given(&json!("Ada"))}]]);
+    host.runs.register(&by, &workflow("greet", &greet, &json!([]), &json!([]))).await.unwrap();
+    let run_id = begin(&host.runs, "greet").await;
+    let first = to_the_end(&host.runs, &run_id).await;
+    let made = host.runs.counts().activities;
+    let fork = json!({"mode": "replay", "fromSeq": 1});
+    let reply = host.runs.fork(&by, &run_id, &fork, None).await.unwrap();
+    let fork_id = super::body(&reply)["runId"].as_str().unwrap().to_owned();
+    let second = to_the_end(&host.runs, &fork_id).await;
+    assert_eq!(kinds(&first), kinds(&second));
+    assert_eq!(first.last().unwrap()["payload"]["outputs"], second.last().unwrap()["payload"]["outputs"]);
+    assert_eq!(host.runs.counts().activities, made);
+}
+
+#[tokio::test]
+async fn what_is_not_served_is_refused_when_it_is_registered() {
+    let host = Host::start().await;
+    let cases = [
+        ("core.storage.kv-get", "capability_required"),
+        ("core.ai.callPrompt", "capability_required"),
+        ("vendor.openwop.rust-hello.greet", "validation_error"),
+    ];
+    for (kind, code) in cases {
+        let document = workflow("needs", &json!([["n", kind, {}]]), &json!([]), &json!([]));
+        let refusal = host.runs.register(&caller("acme"), &document).await.unwrap_err();
+        assert_eq!(refusal.code.as_str(), code, "{kind}");
+    }
+}

@@ -1,0 +1,190 @@
+//! What plugins may do to the artifacts of runs, and which plugins there are.
+
+use std::collections::BTreeMap;
+
+use flow::store::RunStore as _;
+use host::plugins::artifacts::name;
+use host::plugins::{ArtifactError, Artifacts as _, Plugins, RunArtifacts};
+use host::runs::Scope;
+use packs::archive::Limits;
+use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::name::NamespaceGlob;
+use packs::path::EntryPath;
+use packs::signature::{PrivateKey, SIGNATURE_PATH, TrustedKey};
+use packs::time::Millis;
+use packs::trust::TrustPolicy;
+use serde_json::{Value, json};
+
+use super::{Host, begin, caller, workflow};
+
+async fn artifact(host: &Host) -> (String, String) {
+    let data = json!({"text": "as it was made"});
+    let nodes = json!([["make", "conformance.artifact.emit", {"artifactType": "note", "data": data}]]);
+    let made = workflow("conformance-artifact", &nodes, &json!([]), &json!([]));
+    host.runs.register(&caller("acme"), &made).await.unwrap();
+    let run_id = begin(&host.runs, "conformance-artifact").await;
+    super::to_the_end(&host.runs, &run_id).await;
+    let ids = host.runs.artifact_ids(&caller("acme"), &run_id).unwrap();
+    (run_id, ids[0].clone())
+}
+
+fn port(host: &Host, tenant: &str, only: Option<String>) -> RunArtifacts {
+    RunArtifacts {
+        runs: host.runs.clone(),
+        caller: caller(tenant),
+        only,
+        plugin: "vendor.acme.x/editor".into(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_saw_the_same_one_writes_and_the_others_are_told() {
+    let host = Host::start().await;
+    let (run_id, artifact_id) = artifact(&host).await;
+    let id = name(&run_id, &artifact_id);
+    let port = port(&host, "acme", None);
+    let held = port.read(&id).await.unwrap();
+    assert_eq!(held.payload, json!({"text": "as it was made"}));
+    let audited = || host.store.audit("acme", 0, u64::MAX, 1000).unwrap().len();
+    let before = audited();
+    let tries = (0..8).map(|number| {
+        let (port, id, version) = (port.clone(), id.clone(), held.version.clone());
+        tokio::spawn(async move { port.write(&id, Some(&version), &json!({"text": number})).await })
+    });
+    let tries: Vec<_> = tries.collect();
+    let mut won = Vec::new();
+    for attempt in tries {
+        match attempt.await.unwrap() {
+            Ok(version) => won.push(version),
+            Err(ArtifactError::Conflict { current }) => assert_ne!(current, held.version),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    let now = port.read(&id).await.unwrap();
+    assert_eq!(won, std::slice::from_ref(&now.version), "one, and it is what is kept");
+    assert_eq!(audited(), before + 1, "what was refused was not done");
+    let document: Value =
+        serde_json::from_slice(&host.runs.artifact(&caller("acme"), &run_id, &artifact_id).unwrap()).unwrap();
+    assert_eq!(
+        (&document["artifactType"], &document["runId"]),
+        (&json!("note"), &json!(run_id)),
+        "the rest stays"
+    );
+    let log = serde_json::to_string(&super::events(&host.runs, "acme", &run_id)).unwrap();
+    assert!(
+        !log.contains(&now.version) && !log.contains(&held.version),
+        "no version is in the log of the run"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_tenant_and_another_page_find_nothing_and_rights_are_those_of_the_viewer() {
+    let host = Host::start().await;
+    let (run_id, artifact_id) = artifact(&host).await;
+    let id = name(&run_id, &artifact_id);
+    let version = port(&host, "acme", None).read(&id).await.unwrap().version;
+    let payload = json!("mine");
+    let elsewhere = Some(name(&run_id, "other"));
+    for (port, id) in [
+        (port(&host, "other", None), id.as_str()),
+        (port(&host, "acme", elsewhere), id.as_str()),
+        (port(&host, "acme", None), "nothing"),
+        (port(&host, "acme", None), "run_none/x"),
+        (port(&host, "acme", None), ""),
+    ] {
+        assert_eq!(port.read(id).await, Err(ArtifactError::NotFound), "{id}");
+        assert_eq!(port.write(id, Some(&version), &payload).await, Err(ArtifactError::NotFound), "{id}");
+    }
+    let without = |scope: Scope| {
+        let mut port = port(&host, "acme", Some(id.clone()));
+        port.caller.scopes.retain(|known| *known != scope && *known != Scope::Admin);
+        port
+    };
+    let reader = without(Scope::ApprovalsRespond);
+    assert!(reader.read(&id).await.is_ok());
+    assert_eq!(reader.write(&id, Some(&version), &payload).await, Err(ArtifactError::Unauthorized));
+    assert_eq!(without(Scope::ArtifactsRead).read(&id).await, Err(ArtifactError::Unauthorized));
+    assert_eq!(port(&host, "acme", None).read(&id).await.unwrap().version, version, "nothing was written");
+}
+
+/// Installs a pack of one plugin, signed or not.
+fn install(root: &std::path::Path, version: &str, plugin: &Value, document: &[u8], is_signed: bool) {
+    let key = PrivateKey::from_entropy(&[3; 32]);
+    let manifest = json!({
+        "name": "vendor.acme.x", "version": version, "kind": "frontend-plugin", "engines": {"openwop": "^1.0.0"},
+        "uiPlugins": [plugin],
+    });
+    let manifest = serde_json::to_vec(&manifest).unwrap();
+    let signature = key.sign(&manifest);
+    let path = |text: &str| EntryPath::parse(text).unwrap();
+    let mut files = BTreeMap::from([
+        (path("pack.json"), (manifest.as_slice(), false)),
+        (path("index.html"), (document, false)),
+        (path("secret.txt"), (b"not an entry".as_slice(), false)),
+    ]);
+    if is_signed {
+        files.insert(path(SIGNATURE_PATH), (&signature, false));
+    }
+    let trusted = TrustedKey {
+        id: "acme".into(),
+        key: key.public(),
+        permitted: vec![NamespaceGlob::parse("vendor.acme.*").unwrap()],
+    };
+    let policy = TrustPolicy { keys: vec![trusted], ..TrustPolicy::open() };
+    let install = Install {
+        archive: &packs::archive::write(&files).unwrap(),
+        expected: None,
+        policy: &policy,
+        host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
+        limits: Limits::default(),
+        now: Millis(0),
+    };
+    InstalledPacks::open(root).unwrap().install(&install).unwrap();
+}
+
+#[test]
+fn a_plugin_is_handed_out_only_while_it_is_what_somebody_trusted_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = json!({"pluginId": "editor", "surface": "artifact-viewer", "entry": "index.html", "hostApi": ["artifact.read"]});
+    let plugins =
+        Plugins::open(folder.path(), Some("http://127.0.0.1:7718".into()), "http://127.0.0.1:7717").unwrap();
+    assert!(plugins.packs().1.is_empty());
+    install(folder.path(), "1.0.0", &plugin, b"<p>one", true);
+    let (pack, found) = plugins.find("vendor.acme.x", "editor").expect("it is seen without a restart");
+    assert_eq!(
+        plugins.address(&pack, &found).unwrap(),
+        "http://127.0.0.1:7718/vendor.acme.x/1.0.0/index.html"
+    );
+    let document = plugins.document("/vendor.acme.x/1.0.0/index.html").unwrap();
+    assert_eq!(document.bytes, b"<p>one");
+    assert!(!document.policy.contains("connect-src"), "{}", document.policy);
+    for path in [
+        "/vendor.acme.x/1.0.0/pack.json",
+        "/vendor.acme.x/1.0.0/secret.txt",
+        "/vendor.acme.x/2.0.0/index.html",
+        "/vendor.acme.x/1.0.0/",
+        "/",
+        "",
+        "/vendor.acme.x/1.0.0/../1.0.0/index.html",
+        "/vendor.acme.x/1.0.0/.interlock/installed.json",
+    ] {
+        assert!(plugins.document(path).is_none(), "{path}");
+    }
+    // Somebody writes to the disk: nothing of the pack is handed out any more.
+    std::fs::write(folder.path().join("vendor.acme.x/1.0.0/secret.txt"), "changed").unwrap();
+    assert!(plugins.document("/vendor.acme.x/1.0.0/index.html").is_none());
+    assert!(plugins.find("vendor.acme.x", "editor").is_none());
+    assert!(plugins.packs().1[0].problem.as_ref().unwrap().contains("not what was installed"));
+    // A later version that nobody signed is not loaded, and neither is the one before it.
+    install(folder.path(), "1.1.0", &plugin, b"<p>two", false);
+    assert!(plugins.packs().1[0].problem.as_ref().unwrap().contains("not signed"));
+    let large = vec![b' '; host::plugins::MAX_ENTRY_BYTES + 1];
+    install(folder.path(), "1.2.0", &plugin, &large, true);
+    assert!(plugins.packs().1[0].problem.as_ref().unwrap().contains("1048576 bytes"));
+    let mut wide = plugin.clone();
+    wide["connectSrc"] = json!(["http://plain.example"]);
+    install(folder.path(), "1.3.0", &wide, b"<p>", true);
+    assert!(plugins.packs().1[0].problem.is_some());
+    install(folder.path(), "1.4.0", &plugin, b"<p>good", true);
+    assert_eq!(plugins.document("/vendor.acme.x/1.4.0/index.html").unwrap().bytes, b"<p>good");
+}

@@ -1,0 +1,41 @@
+//! `interlock pack`.
+
+mod check;
+mod install;
+mod publish;
+mod registry;
+mod sign;
+mod source;
+mod starter;
+
+use packs::PackError;
+
+use crate::arguments::{Globals, PackCommand};
+use crate::failure::{Answer, Failure};
+use crate::settings::Settings;
+
+/// Packs: written, looked at, signed, installed, published.
+pub(crate) fn run(command: &PackCommand, globals: &Globals) -> Result<Answer, Failure> {
+    match command {
+        PackCommand::New(new) => starter::run(new),
+        PackCommand::Check(check) => check::run(check),
+        PackCommand::Sign(sign) => sign::sign(sign),
+        PackCommand::Verify(verify) => sign::verify(verify),
+        PackCommand::Install(install) => install::install(install, &Settings::load(globals)?),
+        PackCommand::Remove(remove) => install::remove(remove, &Settings::load(globals)?),
+        PackCommand::List(list) => install::list(list, &Settings::load(globals)?),
+        PackCommand::Publish(publish) => publish::run(publish, globals),
+    }
+}
+
+impl From<PackError> for Failure {
+    fn from(error: PackError) -> Self {
+        error.envelope().into()
+    }
+}
+
+/// The system's clock.
+fn now() -> packs::time::Millis {
+    use host::system::{Clock as _, SystemClock};
+    packs::time::Millis(SystemClock.now_ms())
+}

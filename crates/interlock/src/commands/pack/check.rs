@@ -1,0 +1,90 @@
+//! `interlock pack check`.
+
+use packs::archive::{Archive, Limits};
+use packs::manifest::{MANIFEST_PATH, Manifest, ManifestError};
+use packs::publish::{self, PublishRequest, PublishRules};
+use serde_json::{Value, json};
+
+use super::source;
+use crate::arguments::PackCheck;
+use crate::failure::{Answer, Failure};
+use crate::output::{self, BAD, GOOD, Layout, Overwrite};
+
+pub(super) fn run(arguments: &PackCheck) -> Result<Answer, Failure> {
+    let archive = source::archive(&arguments.source)?;
+    let judged = judged(&archive);
+    if let (Ok(_), Some(path)) = (&judged, &arguments.output) {
+        output::write_file(path, &archive, Overwrite::Replace)?;
+    }
+    let answer = Answer::yes_if(judged.is_ok());
+    match judged {
+        Ok(found) if arguments.answering.json => output::json(&found, Layout::Compact)?,
+        Ok(found) => {
+            let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
+            output::text(&format!(
+                "{GOOD}{}@{}{GOOD:#} is a pack of kind {}, {}, {}.",
+                text("name"),
+                text("version"),
+                text("kind"),
+                text("signing"),
+                text("integrity"),
+            ))?;
+        }
+        Err(problems) if arguments.answering.json => {
+            output::json(&json!({"valid": false, "problems": problems}), Layout::Compact)?;
+        }
+        Err(problems) => {
+            let mut words = String::new();
+            for problem in &problems {
+                let text =
+                    |name: &str| output::clean(problem[name].as_str().unwrap_or_default()).into_owned();
+                let place = match text("pointer") {
+                    pointer if pointer.is_empty() => String::new(),
+                    pointer => format!("{pointer} "),
+                };
+                words.push_str(&format!("{BAD}{}{BAD:#}: {place}{}\n", text("code"), text("message")));
+            }
+            output::text(&words)?;
+        }
+    }
+    Ok(answer)
+}
+
+/// What the pack is, or everything that is wrong with it.
+fn judged(bytes: &[u8]) -> Result<Value, Vec<Value>> {
+    let one = |code: &str, message: String| vec![json!({"code": code, "pointer": "", "message": message})];
+    // The manifest first, because it can have many problems and publishing tells only the first.
+    let read = Archive::read(bytes, &Limits::DEFAULT)
+        .ok()
+        .and_then(|archive| archive.file(MANIFEST_PATH).map(Manifest::read));
+    if let Some(Err(ManifestError::Problems(problems))) = &read {
+        let told = problems.list().iter().map(
+            |problem| json!({"code": problem.code, "pointer": problem.pointer, "message": problem.message}),
+        );
+        return Err(told.collect());
+    }
+    let (name, version) = match read {
+        Some(Ok(manifest)) => (manifest.common.name.to_string(), manifest.common.version.to_string()),
+        // Whatever is wrong is told below, before the address matters.
+        _ => ("core.unknown.pack".to_owned(), "0.0.0".to_owned()),
+    };
+    let request = PublishRequest {
+        name: &name,
+        version: &version,
+        content_type: None,
+        sha256: None,
+        signing_method: None,
+        body: bytes,
+    };
+    let accepted = publish::check(&request, &PublishRules::private()).map_err(|error| {
+        let pointer = error.details.get("pointer").cloned().unwrap_or_default();
+        let mut told = one(error.code.as_str(), error.message);
+        told[0]["pointer"] = if pointer.is_null() { json!("") } else { pointer };
+        told
+    })?;
+    Ok(json!({
+        "valid": true, "name": name, "version": version, "kind": accepted.manifest.kind(),
+        "integrity": accepted.integrity,
+        "signing": accepted.signing_key.map_or_else(|| "unsigned".to_owned(), |key| format!("signed by {key}")),
+    }))
+}

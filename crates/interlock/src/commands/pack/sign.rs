@@ -1,0 +1,127 @@
+//! `interlock pack sign` and `interlock pack verify`.
+
+use std::path::{Path, PathBuf};
+
+use host::system::{Entropy as _, SystemEntropy};
+use packs::archive::{Archive, Limits};
+use packs::integrity::Integrity;
+use packs::manifest::{MANIFEST_PATH, Manifest, ManifestError};
+use packs::name::NamespaceGlob;
+use packs::path::EntryPath;
+use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH, TrustedKey};
+use packs::trust::{self, Proof, TrustPolicy};
+use packs::{PackError, publish};
+use serde_json::json;
+
+use super::source;
+use crate::arguments::{PackSign, PackVerify};
+use crate::failure::{Answer, Failure};
+use crate::output::{self, GOOD, Layout, Overwrite, WARNING};
+
+pub(super) fn sign(arguments: &PackSign) -> Result<Answer, Failure> {
+    if let Some(path) = &arguments.new_key {
+        return new_key(path, arguments);
+    }
+    let (Some(dir), Some(key)) = (&arguments.dir, &arguments.key) else { return Ok(Answer::No) };
+    let key = source::private_key(key)?;
+    let mut files = source::files(dir)?;
+    source::add_signature(&mut files, &key, dir)?;
+    let keys = dir.join("keys");
+    std::fs::create_dir_all(&keys).map_err(|cause| Failure::unwritable(Some(&keys), cause))?;
+    for path in [SIGNATURE_PATH, PUBLIC_KEY_PATH] {
+        let place = EntryPath::parse(path).expect("a path that is written here is one");
+        if let Some((content, _)) = files.get(&place) {
+            output::write_file(&dir.join(path), content, Overwrite::Replace)?;
+        }
+    }
+    let fingerprint = key.public().fingerprint();
+    if arguments.answering.json {
+        output::json(&json!({"signature": SIGNATURE_PATH, "fingerprint": fingerprint}), Layout::Compact)?;
+    } else {
+        output::text(&format!(
+            "pack.json is {GOOD}signed{GOOD:#} by {fingerprint}; the signature is {SIGNATURE_PATH}."
+        ))?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn new_key(path: &Path, arguments: &PackSign) -> Result<Answer, Failure> {
+    let mut entropy = [0; 32];
+    SystemEntropy
+        .fill(&mut entropy)
+        .map_err(|cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause })?;
+    let key = PrivateKey::from_entropy(&entropy);
+    let advice = "Choose another name; a key that is there is never replaced.";
+    output::write_file(path, key.to_pem().as_bytes(), Overwrite::Refuse { advice })?;
+    let mut public = path.as_os_str().to_owned();
+    public.push(".pub");
+    let public = PathBuf::from(public);
+    output::write_file(&public, key.public().to_pem().as_bytes(), Overwrite::Refuse { advice })?;
+    let fingerprint = key.public().fingerprint();
+    if arguments.answering.json {
+        let document = json!({"key": path, "publicKey": public, "fingerprint": fingerprint});
+        output::json(&document, Layout::Compact)?;
+    } else {
+        output::text(&format!(
+            "The key {fingerprint} is in {}; keep it to yourself. Others need {}.",
+            path.display(),
+            public.display()
+        ))?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Keys from files, each trusted for every name.
+pub(super) fn trusted(paths: &[PathBuf]) -> Result<Vec<TrustedKey>, Failure> {
+    let everything = || vec![NamespaceGlob::parse("*").expect("a star is a pattern")];
+    paths
+        .iter()
+        .map(|path| {
+            let key = source::public_key(path)?;
+            Ok(TrustedKey { id: key.fingerprint(), key, permitted: everything() })
+        })
+        .collect()
+}
+
+pub(super) fn verify(arguments: &PackVerify) -> Result<Answer, Failure> {
+    let keys = trusted(&arguments.keys)?;
+    let bytes = source::archive(&arguments.source)?;
+    let archive = Archive::read(&bytes, &Limits::DEFAULT).map_err(|error| {
+        // The codes of publishing say it best.
+        let request = publish::PublishRequest {
+            name: "core.unknown.pack",
+            version: "0.0.0",
+            content_type: None,
+            sha256: None,
+            signing_method: None,
+            body: &bytes,
+        };
+        match publish::check(&request, &publish::PublishRules::private()) {
+            Err(refused) => Failure::from(refused.envelope()),
+            Ok(_) => Failure::unreadable(Some(&arguments.source), std::io::Error::other(error.to_string())),
+        }
+    })?;
+    let manifest_bytes = archive.file(MANIFEST_PATH).unwrap_or_default();
+    let manifest = Manifest::read(manifest_bytes)
+        .map_err(ManifestError::into_pack_error)
+        .map_err(|error: PackError| Failure::from(error))?;
+    let policy = if keys.is_empty() { TrustPolicy::open() } else { TrustPolicy::verified(keys) };
+    let integrity = Integrity::of(&bytes);
+    let proof = trust::judge(&policy, &manifest, manifest_bytes, integrity, &archive)?;
+    if arguments.answering.json {
+        let document = json!({"pack": manifest.id(), "integrity": integrity, "proof": proof});
+        output::json(&document, Layout::Compact)?;
+    } else {
+        let id = manifest.id();
+        output::text(&match &proof {
+            Proof::Signed { key_id } => format!("{id} is {GOOD}signed{GOOD:#} by {key_id}."),
+            Proof::SelfSigned { fingerprint } => {
+                format!(
+                    "{id} is {WARNING}whole{WARNING:#}: the key that it brings, {fingerprint}, signed it. Nobody vouches for that key; name one with --key."
+                )
+            }
+            Proof::Unsigned => format!("{id} is {WARNING}not signed{WARNING:#}."),
+        })?;
+    }
+    Ok(Answer::yes_if(proof != Proof::Unsigned))
+}

@@ -1,0 +1,56 @@
+//! What nodes may use of this host.
+
+mod models;
+mod stores;
+
+use std::sync::Arc;
+
+use canon::error::Envelope;
+use host::hands::installed::{self, Unserved};
+use host::hands::modules::Modules;
+use host::hands::{Hands, Options};
+use host::runs::secrets::Secrets;
+use packs::install::InstalledPacks;
+
+use super::mcp;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// Opens what the data directory has for nodes, and what the settings name.
+pub(super) fn open(
+    settings: &Settings,
+    public_url: &str,
+    secrets: Arc<dyn Secrets>,
+    seams: bool,
+) -> Result<Hands, Failure> {
+    let surfaces = stores::open(settings, public_url, &*secrets)?;
+    Ok(Hands::new(Options {
+        surfaces: Some(Arc::new(surfaces)),
+        modules: Some(load_modules(settings, seams)?),
+        models: Some(models::open(settings, Arc::clone(&secrets), seams)?),
+        mcp: Some(mcp::servers(settings, secrets)?),
+    }))
+}
+
+/// The types of nodes that installed packs bring. A pack that cannot be served is told of, and the rest is served.
+fn load_modules(settings: &Settings, seams: bool) -> Result<Modules, Failure> {
+    let installed = InstalledPacks::open(&settings.data_dir.value.join("packs"));
+    let installed = installed.map_err(|error| error.envelope())?;
+    let failed = |error: installed::LoadError| match error {
+        installed::LoadError::Pack(error) => Failure::from(error.envelope()),
+        installed::LoadError::Module(fault) => {
+            let message = format!("the sandbox of packs cannot be made: {fault}");
+            Envelope::new(storage::StoreErrorCode::StoreIo, message)
+                .suggest("Check that the system lets this program make executable memory and threads.")
+                .into()
+        }
+    };
+    let (mut modules, unserved) = installed::load(&installed).map_err(failed)?;
+    if seams {
+        modules = modules.with_examples().map_err(|fault| failed(fault.into()))?;
+    }
+    for Unserved { pack, code, message } in unserved {
+        tracing::warn!(pack, code, message, "the nodes of a pack are not served");
+    }
+    Ok(modules)
+}

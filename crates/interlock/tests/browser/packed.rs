@@ -1,0 +1,33 @@
+//! Packs of plugins, made and installed for tests.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use packs::archive::Limits;
+use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::name::NamespaceGlob;
+use packs::path::EntryPath;
+use packs::signature::{PrivateKey, SIGNATURE_PATH, TrustedKey};
+use packs::time::Millis;
+use packs::trust::TrustPolicy;
+
+/// Signs a pack of these files, of which `pack.json` is one, and installs it into a data directory.
+pub(crate) fn install(data: &Path, files: &[(&str, &[u8])]) {
+    let key = PrivateKey::from_entropy(&[5; 32]);
+    let (_, manifest) = files.iter().find(|(path, _)| *path == "pack.json").expect("a pack has a manifest");
+    let signature = key.sign(manifest);
+    let mut all: BTreeMap<EntryPath, (&[u8], bool)> =
+        files.iter().map(|(path, content)| (EntryPath::parse(path).unwrap(), (*content, false))).collect();
+    all.insert(EntryPath::parse(SIGNATURE_PATH).unwrap(), (&signature, false));
+    let permitted = ["vendor.*", "community.*"].map(|glob| NamespaceGlob::parse(glob).unwrap());
+    let trusted = TrustedKey { id: "tests".into(), key: key.public(), permitted: permitted.into() };
+    let install = Install {
+        archive: &packs::archive::write(&all).unwrap(),
+        expected: None,
+        policy: &TrustPolicy::verified(vec![trusted]),
+        host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
+        limits: Limits::default(),
+        now: Millis(0),
+    };
+    InstalledPacks::open(&data.join("packs")).unwrap().install(&install).unwrap();
+}

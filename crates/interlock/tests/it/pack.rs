@@ -1,0 +1,111 @@
+//! `interlock pack`, from a skeleton to an installed pack.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{run, text};
+
+/// Runs a command on a data directory, and gives its exit code and its JSON.
+fn pack(home: &Path, arguments: &[&str]) -> (i32, Value) {
+    let home = home.join("data");
+    let mut all = vec!["pack"];
+    all.extend(arguments);
+    all.extend(["--json", "--data-dir", home.to_str().unwrap()]);
+    let output = run(&all, b"");
+    let document = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{arguments:?}: {error}: {}{}", text(&output.stdout), text(&output.stderr))
+    });
+    (output.status.code().unwrap(), document)
+}
+
+#[test]
+fn a_pack_goes_from_a_skeleton_to_an_installed_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let at = |name: &str| home.join(name).to_str().unwrap().to_owned();
+    let (dir, key, public, registry, tgz) =
+        (at("tools"), at("acme.pem"), at("acme.pem.pub"), at("registry"), at("tools.tgz"));
+    assert_eq!(pack(home, &["new", "vendor.acme.tools", &dir]).0, 0);
+    assert_eq!(pack(home, &["new", "vendor.acme.tools", &dir]).1["code"], "OUTPUT_EXISTS");
+    let (code, made) = pack(home, &["sign", "--new-key", &key]);
+    assert_eq!(code, 0);
+    assert_eq!(pack(home, &["sign", "--new-key", &key]).0, 1, "a key that is there is never replaced");
+    assert_eq!(pack(home, &["verify", &dir]).0, 1, "nobody signed it yet");
+    assert_eq!(pack(home, &["sign", &dir, "--key", &key]).0, 0);
+    let (code, checked) = pack(home, &["check", &dir, "--output", &tgz]);
+    assert_eq!((code, &checked["name"]), (0, &Value::from("vendor.acme.tools")));
+    assert_eq!(checked["signing"], format!("signed by {}", made["fingerprint"].as_str().unwrap()));
+    let (code, proof) = pack(home, &["verify", &tgz, "--key", &public]);
+    assert_eq!((code, &proof["proof"]["kind"]), (0, &Value::from("signed")), "{proof}");
+    assert_eq!(pack(home, &["publish", &tgz, "--registry", &registry]).1["outcome"], "published");
+    assert_eq!(
+        pack(home, &["publish", &dir, "--registry", &registry]).1["outcome"],
+        "there already, with the same bytes"
+    );
+    let lock = at("pack-lock.json");
+    let (code, installed) = pack(
+        home,
+        &[
+            "install",
+            "vendor.acme.tools@^0.1",
+            "--registry",
+            &registry,
+            "--key",
+            &public,
+            "--lockfile",
+            &lock,
+        ],
+    );
+    assert_eq!(code, 0, "{installed}");
+    assert!(std::fs::read_to_string(&lock).unwrap().contains(checked["integrity"].as_str().unwrap()));
+    assert_eq!(pack(home, &["list", "--verify"]).1["packs"][0]["version"], "0.1.0");
+    std::fs::write(home.join("data/packs/vendor.acme.tools/0.1.0/nodes.wasm"), b"changed").unwrap();
+    let (code, listed) = pack(home, &["list", "--verify"]);
+    assert_eq!((code, &listed["damaged"][0]["pack"]), (1, &Value::from("vendor.acme.tools@0.1.0")));
+    assert_eq!(pack(home, &["remove", "vendor.acme.tools@0.1.0"]).0, 0);
+    assert_eq!(pack(home, &["remove", "vendor.acme.tools@0.1.0"]).1["code"], "pack_not_found");
+    assert_eq!(pack(home, &["list"]).1["packs"], serde_json::json!([]));
+}
+
+#[test]
+fn every_skeleton_is_a_pack() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in ["node", "workflow-chain", "prompt", "artifact-type", "card", "connection", "frontend-plugin"]
+    {
+        let dir = folder.path().join(kind).to_str().unwrap().to_owned();
+        assert_eq!(
+            pack(folder.path(), &["new", "community.me.example", &dir, "--kind", kind]).0,
+            0,
+            "{kind}"
+        );
+        let (code, checked) = pack(folder.path(), &["check", &dir]);
+        assert_eq!((code, &checked["kind"]), (0, &Value::from(kind)), "{checked}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("tools");
+    let shown = dir.to_str().unwrap();
+    pack(folder.path(), &["new", "vendor.acme.tools", shown]);
+    let manifest = std::fs::read_to_string(dir.join("pack.json")).unwrap();
+    std::fs::write(
+        dir.join("pack.json"),
+        manifest.replace("\"category\": \"data\"", "\"category\": \"fun\""),
+    )
+    .unwrap();
+    let (code, checked) = pack(folder.path(), &["check", shown]);
+    assert_eq!((code, &checked["problems"][0]["pointer"]), (1, &Value::from("/nodes/0/category")));
+    let output = run(&["pack", "check", shown], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("/nodes/0/category"), "{}", text(&output.stdout));
+    std::fs::write(dir.join("pack.json"), manifest).unwrap();
+    std::fs::remove_file(dir.join("nodes.wasm")).unwrap();
+    assert_eq!(pack(folder.path(), &["check", shown]).1["problems"][0]["code"], "tarball_entry_missing");
+    std::os::unix::fs::symlink("/etc/passwd", dir.join("nodes.wasm")).unwrap();
+    assert_eq!(pack(folder.path(), &["check", shown]).0, 2, "a link is not packed");
+    assert_eq!(pack(folder.path(), &["check", "/nowhere/at/all"]).1["code"], "INPUT_UNREADABLE");
+    assert_eq!(pack(folder.path(), &["install", "tools", "--registry", shown]).0, 2);
+}

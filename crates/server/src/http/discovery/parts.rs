@@ -1,0 +1,96 @@
+//! Models, modules of packs, chains and the catalogue for tests: each said only where it is served.
+
+use ai::completion::{DEFAULT_ATTEMPTS, reliability};
+use ai::envelope::Universal;
+use ai::provider::mock::MockId;
+use host::hands::Hands;
+use host::hands::installed::ABI_VERSIONS;
+use host::hands::models::{MOCK, Models};
+use host::hands::modules::Modules;
+use sandbox::Limits;
+use serde_json::{Map, Value, json};
+
+use super::super::state::Service;
+
+/// What modules of packs may call.
+const HOST_CALLS: [&str; 8] = [
+    "openwop_channel_read",
+    "openwop_channel_write",
+    "openwop_variable_get",
+    "openwop_variable_set",
+    "openwop_interrupt",
+    "openwop_log",
+    "openwop_now_ms",
+    "openwop_random",
+];
+
+fn models(state: &Service) -> Option<&Models> {
+    state.runs.hands().and_then(Hands::models).filter(|models| models.is_served())
+}
+
+fn modules(state: &Service) -> Option<&Modules> {
+    state.runs.hands().and_then(Hands::modules)
+}
+
+/// The kinds of envelopes that are taken. All of them go through the seam; runs alone ask people.
+pub(super) fn envelopes(state: &Service) -> Vec<&'static str> {
+    if models(state).is_some() && state.settings.test_seams {
+        return Universal::ALL.iter().map(|kind| kind.as_str()).collect();
+    }
+    vec![Universal::ClarificationRequest.as_str()]
+}
+
+/// How often a model is asked again.
+pub(super) fn schema_rounds(state: &Service) -> u64 {
+    models(state).map_or(0, |_| u64::from(DEFAULT_ATTEMPTS - 1))
+}
+
+/// Adds the families.
+pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
+    if let Some(models) = models(state) {
+        let supported: Vec<&str> = models.providers().chain(models.is_mocked().then_some(MOCK)).collect();
+        put(families, "aiProviders", json!({"supported": supported}));
+        if models.is_mocked()
+            && let Some(Value::Object(testing)) = families.get_mut("testing")
+        {
+            let mocks: Vec<&str> = MockId::ALL.iter().map(|mock| mock.as_str()).collect();
+            testing.insert("mockProviders".to_owned(), json!(mocks));
+        }
+        put(families, "providerUsage", json!({"supported": true, "costEstimates": false}));
+        let events: Vec<&str> = reliability::KINDS.iter().map(|kind| kind.as_str()).collect();
+        let reliability = json!({
+            "supported": true, "events": events, "maxRetryAttempts": DEFAULT_ATTEMPTS,
+            "completion": {"distinguishesTruncation": true},
+        });
+        put(families, "envelopes", json!({"reliability": reliability}));
+    }
+    if let Some(modules) = modules(state) {
+        let limits = Limits::DEFAULT;
+        let most_ms = u64::try_from(limits.wall_clock.as_millis()).unwrap_or(u64::MAX);
+        let wasm = json!({
+            "supported": true, "abiVersions": ABI_VERSIONS, "engine": "wasmtime", "loadedPacks": modules.packs(),
+            "maxMemoryBytes": limits.memory_bytes, "maxExecutionMs": most_ms,
+        });
+        put(families, "nodePackRuntimes", json!({"wasm": wasm}));
+        let sandbox = json!({
+            "supported": true, "isolationModel": "wasm", "allowedHostCalls": HOST_CALLS,
+            "memoryLimitBytes": limits.memory_bytes, "wallClockLimitMs": most_ms,
+        });
+        put(families, "sandbox", sandbox);
+    }
+    // Chains are expanded for whoever writes workflows, and here that is the seam alone.
+    if state.settings.test_seams {
+        put(families, "workflowChainPacks", json!({"supported": true}));
+    }
+    if state.shelves.tests().is_some() {
+        let scopes: Vec<&str> = state.shelves.rules().scopes.iter().map(|scope| scope.as_str()).collect();
+        let test_mode = json!({
+            "supported": true, "isolated": true, "catalogResetEndpoint": "/v1/packs-test/reset", "scopes": scopes,
+        });
+        put(families, "packs", json!({"testMode": test_mode}));
+    }
+}
+
+fn put(families: &mut Map<String, Value>, name: &str, family: Value) {
+    families.insert(name.to_owned(), family);
+}

@@ -1,0 +1,180 @@
+//! Chains of packs, expanded for conformance suites: those of a sample pack, which is built in, and of the packs that are installed.
+
+use std::sync::OnceLock;
+
+use flow::definition::{Capabilities, NodeType};
+use packs::PackError;
+use packs::chain::{ExpansionId, expand as expand_chain, find};
+use packs::manifest::Manifest;
+use serde_json::{Map, Value, json};
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+use super::trouble::{self, flat, on_a_thread};
+
+/// The pack that suites ask for.
+const SAMPLE: &str = "vendor.openwop.workflow-chain-sample";
+
+/// `POST /v1/host/sample/workflow-chain:expand`
+pub(in super::super) async fn expand(call: Call) -> Answered {
+    let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (pack, chain_id) = (text("packName"), text("chainId"));
+    if pack.is_empty() || chain_id.is_empty() {
+        let message = "`packName` and `chainId` are texts, and required";
+        return Ok(flat(422, "invalid_request", message, Map::new()));
+    }
+    let manifest = match manifest(&call, pack, text("version")).await? {
+        Ok(Some(manifest)) => manifest,
+        Ok(None) => return Ok(flat(404, "pack_not_found", "no such pack is installed here", Map::new())),
+        Err(error) => return Ok(trouble::pack(&error)),
+    };
+    let mut entropy = [0; 2];
+    if call.state.entropy.fill(&mut entropy).is_err() {
+        return Ok(flat(500, "internal_error", "the system has no entropy to give", Map::new()));
+    }
+    let capabilities = call.state.runs.capabilities();
+    let parameters = call.body.get("parameters").cloned().unwrap_or_else(|| json!({}));
+    let expanded = find(&manifest, chain_id).and_then(|chain| {
+        let id = ExpansionId::from_entropy(entropy);
+        expand_chain(chain, &parameters, &id, |type_id| is_served(type_id, &capabilities))
+    });
+    match expanded {
+        Ok(expansion) => {
+            let mut body = json!(expansion);
+            body["packName"] = pack.into();
+            body["packVersion"] = manifest.common.version.to_string().into();
+            Ok(answer::json(200, &body))
+        }
+        Err(error) => Ok(trouble::pack(&error)),
+    }
+}
+
+/// Whether workflows here may have nodes of that type.
+fn is_served(type_id: &str, capabilities: &Capabilities) -> bool {
+    match NodeType::parse(type_id) {
+        Some(kind) => kind.missing_capability(capabilities, "").is_none(),
+        None => capabilities.pack_types.contains(type_id),
+    }
+}
+
+/// The manifest of a pack: of a version, or of the highest.
+async fn manifest(
+    call: &Call,
+    name: &str,
+    version: &str,
+) -> Result<Result<Option<Manifest>, PackError>, host::runs::Refusal> {
+    if name == SAMPLE {
+        let manifest = sample();
+        let is_asked = version.is_empty() || version == manifest.common.version.to_string();
+        return Ok(Ok(is_asked.then(|| manifest.clone())));
+    }
+    let Some(installed) = call.state.shelves.installed().cloned() else { return Ok(Ok(None)) };
+    let (name, version) = (name.to_owned(), version.to_owned());
+    on_a_thread(move || {
+        let is_asked = |manifest: &Manifest| {
+            let common = &manifest.common;
+            common.name.as_str() == name && (version.is_empty() || common.version.to_string() == version)
+        };
+        Ok(installed.manifests()?.into_iter().rfind(is_asked))
+    })
+    .await
+}
+
+/// Two chains: a text is summed up, or a page is looked up first.
+fn sample() -> &'static Manifest {
+    static READ: OnceLock<Manifest> = OnceLock::new();
+    READ.get_or_init(|| Manifest::from_value(&document()).expect("the document below is a manifest"))
+}
+
+fn document() -> Value {
+    let length = json!({"type": "integer", "minimum": 1, "maximum": 2000, "default": 100});
+    let prompt = |text: &str| {
+        json!({
+            "systemPrompt": "You sum up texts. You add nothing that is not in them.",
+            "userPrompt": format!("Sum up in at most {{{{params.targetLength}}}} words: {text}"),
+        })
+    };
+    let mut summarize = prompt("{{params.sourceText}}");
+    summarize["systemPrompt"] =
+        json!("You sum up texts in a {{params.tone}} tone. You add nothing that is not in them.");
+    json!({
+        "name": SAMPLE, "version": "1.0.0", "kind": "workflow-chain", "engines": {"openwop": ">=1.0.0 <2.0.0"},
+        "description": "Two pieces of workflows that sum up texts.", "license": "Apache-2.0",
+        "chains": [
+            {
+                "chainId": format!("{SAMPLE}.summarize-text"), "version": "1.0.0", "label": "Sum up a text",
+                "description": "Asks a model for a short text that says the same.",
+                "parameters": {
+                    "type": "object", "required": ["sourceText"], "additionalProperties": false,
+                    "properties": {
+                        "sourceText": {"type": "string", "minLength": 1}, "targetLength": length,
+                        "tone": {"enum": ["neutral", "friendly", "formal"], "default": "neutral"},
+                    },
+                },
+                "dag": {"nodes": [
+                    {"id": "summarize", "typeId": "core.ai.callPrompt", "name": "Sum up", "config": summarize},
+                ]},
+                "outputs": {"summary": {"type": "string", "description": "The short text."}},
+                "capabilities": ["cacheable"],
+            },
+            {
+                "chainId": format!("{SAMPLE}.fetch-and-summarize"), "version": "1.0.0", "label": "Look up and sum up",
+                "description": "Takes the page that was kept under an address, and asks a model for a short text of it.",
+                "parameters": {
+                    "type": "object", "required": ["url"], "additionalProperties": false,
+                    "properties": {"url": {"type": "string", "minLength": 1}, "targetLength": length},
+                },
+                "dag": {
+                    "nodes": [
+                        {"id": "fetch", "typeId": "core.storage.kv-get", "name": "Look up",
+                         "config": {"namespace": "pages"}, "inputs": {"key": "{{params.url}}"}},
+                        {"id": "summarize", "typeId": "core.ai.callPrompt", "name": "Sum up", "config": prompt("{{params.url}}"),
+                         "inputs": {"page": {"type": "connection", "nodeId": "fetch", "outputKey": "value"}}},
+                    ],
+                    "edges": [{"from": "fetch.value", "to": "summarize.page"}],
+                },
+                "outputs": {"summary": {"type": "string", "description": "The short text."}},
+                "capabilities": ["side-effectful"],
+            },
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chains_of_the_sample_expand_on_a_host_that_serves_everything() {
+        let everything = |type_id: &str| is_served(type_id, &Capabilities::EVERYTHING);
+        let id = ExpansionId::from_entropy([1, 2]);
+        for (name, parameters, nodes, capability) in [
+            (
+                "summarize-text",
+                json!({"sourceText": "Long.", "targetLength": 5, "tone": "formal"}),
+                1,
+                "cacheable",
+            ),
+            (
+                "fetch-and-summarize",
+                json!({"url": "https://example.com/", "targetLength": 5}),
+                2,
+                "side-effectful",
+            ),
+        ] {
+            let chain = find(sample(), &format!("{SAMPLE}.{name}")).unwrap();
+            let expansion = expand_chain(chain, &parameters, &id, everything).unwrap();
+            assert_eq!(expansion.nodes.len(), nodes);
+            let shown = json!(expansion);
+            assert_eq!(shown["nodes"][0]["capabilities"], json!([capability]));
+            assert!(!shown.to_string().contains("{{"), "{shown}");
+        }
+        let chain = find(sample(), &format!("{SAMPLE}.summarize-text")).unwrap();
+        let wrong = expand_chain(chain, &json!({"sourceText": 1}), &id, everything).unwrap_err();
+        assert_eq!(wrong.code().as_str(), "chain_parameter_invalid");
+        let unserved =
+            expand_chain(chain, &json!({}), &id, |type_id| is_served(type_id, &Capabilities::OURS));
+        assert_eq!(unserved.unwrap_err().code().as_str(), "chain_unresolvable_typeid");
+    }
+}

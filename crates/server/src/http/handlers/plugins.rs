@@ -1,0 +1,26 @@
+//! The dispatcher of plugins, for conformance suites.
+
+use host::plugins::message::Request;
+use host::plugins::{Allowed, dispatch};
+use host::runs::{ApiCode, Refusal};
+use serde_json::Value;
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+
+/// `POST /v1/host/sample/ui-plugin/rpc`: one message, from a plugin that may use everything and sees one artifact.
+pub(in super::super) async fn rpc(call: Call) -> Answered {
+    let Some(canary) = &call.state.canary else {
+        return Err(Refusal::new(ApiCode::NotFound, "the seams are not there"));
+    };
+    let invalid = |message: &str| Refusal::new(ApiCode::ValidationError, message).detail("field", "message");
+    let message = call.body.get("message").unwrap_or(&Value::Null);
+    let request = match Request::read(message) {
+        Ok(Some(request)) => request,
+        Ok(None) => return Err(invalid("`message` is not of ui-plugin/1")),
+        Err(malformed) => return Err(invalid(&format!("`message`: {malformed}"))),
+    };
+    let answered = dispatch(&request, &Allowed::everything(), canary).await;
+    Ok(answer::json(200, &answered.response))
+}

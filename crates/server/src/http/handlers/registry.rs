@@ -1,0 +1,362 @@
+//! A registry of packs: what is offered, who may change it, and the catalogue for tests beside it.
+//!
+//! Every operation is the same for both catalogues; which one is meant, its route says.
+#![expect(clippy::result_large_err, reason = "a refusal is written once, and goes out as it is")]
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use host::runs::{ApiCode, Refusal, Scope};
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use packs::name::PackName;
+use packs::publish::{PublishRequest, check, read_address};
+use packs::registry::{Deprecation, PublishRefusal, Published, Publisher, RotateRequest, Yank};
+use packs::time::Millis;
+use packs::version::Version;
+use serde_json::{Value, json};
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::openapi::ARCHIVE;
+use super::super::route::Answered;
+use super::super::shelves::Shelf;
+use super::trouble::{self, on_a_thread};
+
+/// An answer, or a refusal that is written already.
+type Written = Result<Response, Response>;
+
+/// `GET /.well-known/openwop-registry`
+pub(in super::super) async fn well_known(call: Call) -> Answered {
+    Ok(answer::json(200, &packs::registry::well_known(call.state.shelves.rules())))
+}
+
+/// `GET /v1/index.json`
+pub(in super::super) async fn index(call: Call) -> Answered {
+    Ok(answer::json(200, &call.state.shelves.offered().index(now(&call))))
+}
+
+/// `GET /v1/packs/-/search`
+pub(in super::super) async fn search(call: Call) -> Answered {
+    let query = call.query.text("q").unwrap_or_default();
+    Ok(answer::json(200, &call.state.shelves.offered().search(query)))
+}
+
+/// `GET /v1/packs/-/by-type/{typeId}`
+pub(in super::super) async fn by_type(call: Call) -> Answered {
+    Ok(answer::json(200, &call.state.shelves.offered().by_type(call.param("typeId"))))
+}
+
+/// `GET /keys/{keyId}.pub`
+pub(in super::super) async fn public_key(call: Call) -> Answered {
+    let id = call.param("keyId");
+    let known = call.state.shelves.rules().keys.iter().find(|key| key.id == id).map(|key| key.key.to_pem());
+    match known.or_else(|| call.state.shelves.offered().public_key(id)) {
+        Some(pem) => Ok(bytes(pem, HeaderValue::from_static("application/x-pem-file"))),
+        None => Ok(trouble::flat(
+            404,
+            "key_not_found",
+            "no pack here was signed with such a key",
+            Default::default(),
+        )),
+    }
+}
+
+macro_rules! both {
+    ($($(#[$doc:meta])* $operation:ident = $work:ident;)+) => {
+        $(
+            $(#[$doc])*
+            pub(in super::super) async fn $operation(call: Call) -> Answered {
+                let shelf = Arc::clone(call.state.shelves.offered());
+                $work(&call, shelf).await
+            }
+        )+
+
+        /// The same operations on the catalogue for tests.
+        pub(in super::super) mod tests_of {
+            use super::{Answered, Arc, Call, missing};
+
+            $(
+                $(#[$doc])*
+                pub(in super::super::super) async fn $operation(call: Call) -> Answered {
+                    let shelf = Arc::clone(call.state.shelves.tests().ok_or_else(missing)?);
+                    super::$work(&call, shelf).await
+                }
+            )+
+
+            /// `POST /v1/packs-test/reset`
+            pub(in super::super::super) async fn reset(call: Call) -> Answered {
+                let shelf = Arc::clone(call.state.shelves.tests().ok_or_else(missing)?);
+                super::reset_shelf(&call, shelf).await
+            }
+        }
+    };
+}
+
+both! {
+    /// `GET …/{name}`
+    metadata = read_pack;
+    /// `GET …/{name}/-/{version}.json`
+    manifest = read_manifest;
+    /// `GET …/{name}/-/{version}.tgz`
+    archive = read_archive;
+    /// `GET …/{name}/-/{version}.sig`
+    signature = read_signature;
+    /// `PUT …/{name}/-/{version}.tgz`
+    publish = put_archive;
+    /// `DELETE …/{name}/-/{version}`
+    unpublish = take_back;
+    /// `POST …/{name}/-/{version}/deprecate`
+    deprecate = mark_deprecated;
+    /// `DELETE …/{name}/-/{version}/deprecate`
+    undeprecate = unmark_deprecated;
+    /// `POST …/{name}/-/{version}/yank`
+    yank = mark_yanked;
+    /// `DELETE …/{name}/-/{version}/yank`
+    unyank = unmark_yanked;
+    /// `GET …/{name}/-/keychain`
+    keychain = read_keychain;
+    /// `POST …/{name}/-/keychain/rotate`
+    rotate = rotate_key;
+}
+
+fn missing() -> Refusal {
+    Refusal::new(ApiCode::NotFound, "there is no catalogue for tests here")
+}
+
+fn now(call: &Call) -> Millis {
+    Millis(call.state.runs.now().0)
+}
+
+fn whole(written: Written) -> Answered {
+    Ok(written.unwrap_or_else(|refused| refused))
+}
+
+fn name(call: &Call) -> Result<PackName, Response> {
+    // A version is not part of this address; any will do.
+    read_address(call.param("name"), "0.0.0").map(|(name, _)| name).map_err(|error| trouble::publish(&error))
+}
+
+fn address(call: &Call) -> Result<(PackName, Version), Response> {
+    read_address(call.param("name"), call.param("version")).map_err(|error| trouble::publish(&error))
+}
+
+fn bytes(body: impl Into<Body>, media: HeaderValue) -> Response {
+    let mut response = Response::new(body.into());
+    response.headers_mut().insert(CONTENT_TYPE, media);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    response
+}
+
+async fn read_pack(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let written = || {
+        let document = shelf.pack(&name(call)?).map_err(|error| trouble::registry(&error))?;
+        Ok(answer::json(200, &document))
+    };
+    whole(written())
+}
+
+async fn read_manifest(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let written = || {
+        let (name, version) = address(call)?;
+        let document = shelf.version_manifest(&name, &version).map_err(|error| trouble::registry(&error))?;
+        Ok(answer::json(200, &document))
+    };
+    whole(written())
+}
+
+async fn read_archive(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let (name, version) = match address(call) {
+        Ok(address) => address,
+        Err(refused) => return Ok(refused),
+    };
+    match on_a_thread(move || shelf.archive(&name, &version)).await? {
+        Ok((integrity, archive)) => {
+            let mut response = bytes(archive, HeaderValue::from_static(ARCHIVE));
+            if let Ok(tag) = HeaderValue::from_str(&format!("\"{integrity}\"")) {
+                response.headers_mut().insert(ETAG, tag);
+            }
+            Ok(response)
+        }
+        Err(error) => Ok(trouble::registry(&error)),
+    }
+}
+
+async fn read_signature(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let written = || {
+        let (name, version) = address(call)?;
+        let signature = shelf.signature(&name, &version).map_err(|error| trouble::registry(&error))?;
+        Ok(bytes(signature.to_vec(), HeaderValue::from_static("application/octet-stream")))
+    };
+    whole(written())
+}
+
+async fn put_archive(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let busy = |_| Refusal::unavailable("the registry is being stopped", 1);
+    let place = Arc::clone(&call.state.shelves.unpacking).acquire_owned().await.map_err(busy)?;
+    let header = |name: &str| call.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let (content_type, sha256) = (header("content-type"), header("x-pack-sha256"));
+    let signing_method = header("x-pack-signing-method");
+    let (name, version) = (call.param("name").to_owned(), call.param("version").to_owned());
+    // A caller publishes for their tenant: keys come and go.
+    let (tenant, now, body) = (call.caller.tenant.clone(), now(call), call.message.clone());
+    let may_publish_core = call.caller.may(Scope::Admin);
+    let rules = Arc::clone(call.state.shelves.rules());
+    let published = on_a_thread(move || {
+        let _place = place;
+        let request = PublishRequest {
+            name: &name,
+            version: &version,
+            content_type: content_type.as_deref(),
+            sha256: sha256.as_deref(),
+            signing_method: signing_method.as_deref(),
+            body: &body,
+        };
+        let accepted = check(&request, &rules)?;
+        let publisher = Publisher { id: &tenant, may_publish_core };
+        let published = shelf.publish(&accepted, &body, publisher, now)?;
+        Ok::<_, PublishRefusal>((published, accepted.integrity))
+    });
+    match published.await? {
+        Ok((published, integrity)) => {
+            // Noted again when it is sent again, so that one whose note was lost has a note after all.
+            note(call, "pack.published", &json!({"integrity": integrity.to_string()})).await?;
+            let status = if published == Published::New { 201 } else { 200 };
+            let body = json!({
+                "name": call.param("name"), "version": call.param("version"), "integrity": integrity.to_string(),
+            });
+            Ok(answer::json(status, &body))
+        }
+        Err(refused) => Ok(trouble::refusal(&refused)),
+    }
+}
+
+/// Notes a change in the audit log.
+async fn note(call: &Call, action: &str, more: &Value) -> Result<(), Refusal> {
+    let mut details = json!({"pack": call.param("name"), "version": call.param("version")});
+    if let (Value::Object(details), Value::Object(more)) = (&mut details, more) {
+        details.extend(more.clone());
+    }
+    call.state.runs.note(&call.caller, action, &details).await
+}
+
+/// Changes a version, on a thread because the disk is asked, and notes it.
+async fn changed(
+    call: &Call,
+    action: &str,
+    change: impl FnOnce(&PackName, &Version, Publisher<'_>) -> Result<(), packs::registry::RegistryError>
+    + Send
+    + 'static,
+    success: impl FnOnce() -> Response,
+) -> Answered {
+    let (name, version) = match address(call) {
+        Ok(address) => address,
+        Err(refused) => return Ok(refused),
+    };
+    let tenant = call.caller.tenant.clone();
+    let may_publish_core = call.caller.may(Scope::Admin);
+    let work = move || change(&name, &version, Publisher { id: &tenant, may_publish_core });
+    match on_a_thread(work).await? {
+        Ok(()) => {
+            note(call, action, &Value::Null).await?;
+            Ok(success())
+        }
+        Err(error) => Ok(trouble::registry(&error)),
+    }
+}
+
+fn nothing() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = http::StatusCode::NO_CONTENT;
+    response
+}
+
+fn state(name: &'static str, value: bool) -> impl FnOnce() -> Response {
+    move || answer::json(200, &json!({name: value}))
+}
+
+async fn take_back(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let now = now(call);
+    let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
+        shelf.unpublish(name, version, publisher, now)
+    };
+    changed(call, "pack.unpublished", change, nothing).await
+}
+
+async fn mark_deprecated(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    call.only(&["reason", "supersededBy"])?;
+    let told = Deprecation {
+        reason: call.body_text("reason")?.unwrap_or_default(),
+        superseded_by: call.body_text("supersededBy")?,
+    };
+    let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
+        shelf.deprecate(name, version, publisher, Some(told))
+    };
+    changed(call, "pack.deprecated", change, state("deprecated", true)).await
+}
+
+async fn unmark_deprecated(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
+        shelf.deprecate(name, version, publisher, None)
+    };
+    changed(call, "pack.undeprecated", change, state("deprecated", false)).await
+}
+
+async fn mark_yanked(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    call.only(&["reason"])?;
+    let told = Yank { reason: call.body_text("reason")?.unwrap_or_default() };
+    let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
+        shelf.yank(name, version, publisher, Some(told))
+    };
+    changed(call, "pack.yanked", change, state("yanked", true)).await
+}
+
+async fn unmark_yanked(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
+        shelf.yank(name, version, publisher, None)
+    };
+    changed(call, "pack.unyanked", change, state("yanked", false)).await
+}
+
+async fn read_keychain(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let written = || {
+        let name = name(call)?;
+        let keys = shelf.keychain(&name).map_err(|error| trouble::registry(&error))?;
+        Ok(answer::json(200, &json!({"name": name, "keys": keys})))
+    };
+    whole(written())
+}
+
+async fn rotate_key(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    let name = match name(call) {
+        Ok(name) => name,
+        Err(refused) => return Ok(refused),
+    };
+    let request: RotateRequest = serde_json::from_value(call.body.clone()).map_err(|_| {
+        let message =
+            "`kid`, `publicKey`, `validFrom` and `rotationProof` are texts, and nothing else is read";
+        Refusal::new(ApiCode::ValidationError, message)
+    })?;
+    let tenant = call.caller.tenant.clone();
+    let may_publish_core = call.caller.may(Scope::Admin);
+    let work = move || shelf.rotate(&name, &request, Publisher { id: &tenant, may_publish_core });
+    match on_a_thread(work).await? {
+        Ok(key) => {
+            note(call, "pack.key_rotated", &json!({"kid": key.kid})).await?;
+            Ok(answer::json(200, &json!({"key": key})))
+        }
+        Err(error) => Ok(trouble::registry(&error)),
+    }
+}
+
+async fn reset_shelf(call: &Call, shelf: Arc<Shelf>) -> Answered {
+    call.only(&[])?;
+    match on_a_thread(move || shelf.reset()).await? {
+        Ok(cleared) => {
+            call.state.runs.note(&call.caller, "pack.tests_reset", &json!({"cleared": cleared})).await?;
+            Ok(answer::json(200, &json!({"cleared": cleared})))
+        }
+        Err(error) => Ok(trouble::registry(&error)),
+    }
+}

@@ -1,0 +1,115 @@
+//! The surfaces of the host, one operation at a time, for conformance suites.
+//!
+//! The tenant comes with the request, so that one key can show that tenants do not see each other. That is why this is for tests only.
+
+use axum::body::Body;
+use axum::response::Response;
+use host::runs::{ApiCode, Refusal};
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use serde_json::{Map, Value, json};
+use surfaces::{Call as SurfaceCall, Code, Millis, Surface, SurfaceError, Tenant};
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+
+/// `POST /v1/host/sample/test/surface`
+pub(in super::super) async fn call(call: Call) -> Answered {
+    let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
+    let Some(surface) = Surface::parse(text("surface")) else {
+        return Ok(invalid("`surface` is one of fs, kv, table, cache, blob, queueBus, sql, vector, search"));
+    };
+    if text("op").trim().is_empty() {
+        return Ok(invalid("`op` names an operation of the surface"));
+    }
+    let args = match call.body.get("args") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(args)) => args.clone(),
+        Some(_) => return Ok(invalid("`args` is an object")),
+    };
+    let tenant = match Tenant::new(text("tenantId").trim()) {
+        Ok(tenant) => tenant,
+        Err(error) => return Ok(invalid(&error.message)),
+    };
+    carry_out(&call, surface, text("op"), tenant, args).await
+}
+
+/// `POST /v1/host/sample/fs/read`
+pub(in super::super) async fn read_file(call: Call) -> Answered {
+    let tenant = call.body.get("tenantId").and_then(Value::as_str).unwrap_or(&call.caller.tenant);
+    let tenant = match Tenant::new(tenant) {
+        Ok(tenant) => tenant,
+        Err(error) => return Ok(invalid(&error.message)),
+    };
+    let args = Map::from_iter([("path".to_owned(), call.body.get("path").cloned().unwrap_or_default())]);
+    carry_out(&call, Surface::Fs, "read", tenant, args).await
+}
+
+async fn carry_out(
+    call: &Call,
+    surface: Surface,
+    op: &str,
+    tenant: Tenant,
+    args: Map<String, Value>,
+) -> Answered {
+    let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+        return Ok(answer::json(
+            503,
+            &json!({"error": "host_capability_missing", "message": "no surface is served here"}),
+        ));
+    };
+    let now = Millis(call.state.runs.now().0);
+    let asked = SurfaceCall { tenant, surface, op: op.to_owned(), args, effect: None, now };
+    Ok(match surfaces.call(asked).await {
+        Ok(value) => answer::json(200, &value),
+        Err(error) => refused(&error),
+    })
+}
+
+/// What is wrong with the request itself, in the flat form.
+fn invalid(message: &str) -> Response {
+    answer::json(400, &json!({"error": Code::InvalidArgument.as_str(), "message": message}))
+}
+
+/// What the surface refused, in the nested form that its callers read.
+fn refused(error: &SurfaceError) -> Response {
+    match error.code {
+        Code::InvalidArgument => invalid(&error.message),
+        Code::HostCapabilityMissing => {
+            let body = json!({
+                "error": error.code.as_str(), "message": error.message, "capability": error.capability,
+            });
+            answer::json(503, &body)
+        }
+        code => answer::json(400, &json!({"error": {"code": code.as_str(), "message": error.message}})),
+    }
+}
+
+/// `GET /v1/blobs/{token}`: bytes, for whoever holds an address that was made for them.
+pub(in super::super) async fn blob(call: Call) -> Answered {
+    let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+        return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
+    };
+    let now = Millis(call.state.runs.now().0);
+    match surfaces.blobs().redeem(call.param("token"), now).await {
+        Ok(object) => {
+            let mut response = Response::new(Body::from(object.content));
+            *response.status_mut() = StatusCode::OK;
+            let kind = HeaderValue::from_str(&object.content_type);
+            let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, kind);
+            // What a workflow stored is nobody's page: a browser shows none of it as ours.
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            headers
+                .insert("content-security-policy", HeaderValue::from_static("sandbox; default-src 'none'"));
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+            Ok(response)
+        }
+        Err(error) => {
+            let status = if error.code == Code::BlobPresignExpired { 403 } else { 404 };
+            Ok(answer::json(status, &json!({"error": error.code.as_str(), "message": error.message})))
+        }
+    }
+}

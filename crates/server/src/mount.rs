@@ -1,0 +1,233 @@
+//! Workflows as an MCP server: tools, resources and prompts of the caller's tenant, beside the guided sessions and never mixed with them.
+//!
+//! ```text
+//!  message ─► read strictly ─► what the tenant exposes ─► arguments checked ─► run ─► its end, as the answer
+//!                                                             │ wrong: -32602, and there is no run
+//! ```
+//!
+//! The guided tools are served by the library's handler, whose set of tools is closed. Here the set is whatever a tenant registered, and
+//! the protocol of hosts wants things of the answers that a library decides by itself: arguments are checked before anything exists, with
+//! every violation told; a tool that is unknown and one that belongs to somebody else are refused with the same bytes; a client that
+//! leaves takes its run along. So this is a small dispatcher of our own, over one message at a time, and nothing is remembered between two.
+//!
+//! Everything that comes in is untrusted, and the run says so (`metadata.trustBoundary`). No message answers what a run asks a person.
+
+mod lists;
+mod message;
+mod pending;
+mod results;
+mod run;
+
+use std::time::Duration;
+
+use flow::definition::exposed::address;
+use flow::definition::exposed::form::Form;
+use host::runs::exposed::{Exposed, Exposure};
+use host::runs::{Caller, Refusal, Runs, Scope};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+pub(crate) use self::message::{Message, Read, RpcError};
+pub(crate) use self::pending::Pending;
+use self::run::{End, Started};
+
+/// The edition of the protocol that is spoken.
+pub(crate) const EDITION: &str = "2025-06-18";
+/// The editions whose messages are the same as far as they are understood here.
+pub(crate) const EDITIONS: [&str; 2] = [EDITION, "2025-03-26"];
+/// The levels of a client's log.
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// One request, and whose it is.
+pub(crate) struct Mount<'m> {
+    pub(crate) runs: &'m Runs,
+    pub(crate) caller: &'m Caller,
+    /// How long a call waits for its run.
+    pub(crate) patience: Duration,
+    /// Whether the host is being stopped.
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// The calls that wait, and the session that this one is of.
+    pub(crate) pending: &'m Pending,
+    pub(crate) session: &'m str,
+}
+
+/// What a request comes to: a result, an error of the protocol, or a refusal of the host as a whole.
+pub(crate) type Answer = Result<Result<Value, RpcError>, Refusal>;
+
+impl Mount<'_> {
+    /// Answers a request.
+    pub(crate) async fn answer(&self, message: &Message) -> Answer {
+        let params = &message.params;
+        match message.method.as_str() {
+            "initialize" => Ok(Ok(initialized())),
+            "ping" => Ok(Ok(json!({}))),
+            "logging/setLevel" => Ok(set_level(params)),
+            "tools/list" => self.list(params, lists::tools),
+            "resources/list" => self.list(params, lists::resources),
+            "resources/templates/list" => self.list(params, lists::templates),
+            "prompts/list" => self.list(params, lists::prompts),
+            "tools/call" => self.call_tool(message).await,
+            "resources/read" => self.read_resource(message).await,
+            "prompts/get" => self.get_prompt(message).await,
+            "elicitation/create" => self.elicit(message).await,
+            _ => Ok(Err(RpcError::no_method())),
+        }
+    }
+
+    /// A client takes back a request that it sent before.
+    pub(crate) fn notified(&self, message: &Message) {
+        if message.method == "notifications/cancelled" && !self.session.is_empty() {
+            let id = message.params.get("requestId").map(ToString::to_string).unwrap_or_default();
+            self.pending.cancel(&self.caller.principal, self.session, &id);
+        }
+    }
+
+    /// A page of what may be called: a key that may not read workflows sees none.
+    fn list(&self, params: &Map<String, Value>, of: fn(&Exposed, Option<&str>) -> Value) -> Answer {
+        let cursor = match params.get("cursor") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(cursor)) => Some(cursor.as_str()),
+            Some(_) => return Ok(Err(RpcError::invalid("`cursor` is the `nextCursor` of the page before"))),
+        };
+        if !self.caller.may(Scope::ManifestRead) {
+            return Ok(Ok(of(&Exposed::default(), None)));
+        }
+        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        Ok(Ok(of(&exposed, cursor)))
+    }
+
+    async fn call_tool(&self, message: &Message) -> Answer {
+        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let tool = message.text("name").and_then(|name| exposed.tools.get_key_value(name));
+        let Some((name, tool)) = tool else { return Ok(Err(RpcError::no_tool())) };
+        let arguments = match message.params.get("arguments") {
+            None | Some(Value::Null) => json!({}),
+            Some(given) => given.clone(),
+        };
+        let violations = match &arguments {
+            Value::Object(_) => tool.violations(&arguments),
+            _ => vec![json!({"path": "", "message": "the arguments have to be an object"})],
+        };
+        if !violations.is_empty() {
+            return Ok(Err(RpcError::violations(&violations)));
+        }
+        let end = match self.run(message, tool, name, arguments).await? {
+            Ok(end) => end,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(Ok(results::of_tool(self.runs.public_url(), end)))
+    }
+
+    async fn read_resource(&self, message: &Message) -> Answer {
+        let Some(uri) = message.text("uri") else {
+            return Ok(Err(RpcError::invalid("`uri`, a text, is required")));
+        };
+        if let Err(wrong) = address::check(uri) {
+            return Ok(Err(RpcError::invalid(wrong)));
+        }
+        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let mut inputs = json!({"uri": uri});
+        let exact = exposed.resources.get(uri);
+        let found = exact.or_else(|| {
+            let mut all = exposed.templates.values();
+            let (found, exposure) =
+                all.find_map(|(template, exposure)| Some((template.matches(uri)?, exposure)))?;
+            inputs["arguments"] =
+                found.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect();
+            Some(exposure)
+        });
+        let Some(resource) = found else { return Ok(Err(RpcError::no_resource())) };
+        let end = match self.run(message, resource, uri, inputs).await? {
+            Ok(end) => end,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(results::of_resource(self.runs.public_url(), uri, resource.text("mimeType"), end))
+    }
+
+    async fn get_prompt(&self, message: &Message) -> Answer {
+        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let prompt = message.text("name").and_then(|name| exposed.prompts.get_key_value(name));
+        let Some((name, prompt)) = prompt else { return Ok(Err(RpcError::no_prompt())) };
+        let given = match message.params.get("arguments") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(given)) if given.values().all(Value::is_string) => given.clone(),
+            Some(_) => return Ok(Err(RpcError::invalid("the arguments of a prompt are an object of texts"))),
+        };
+        let declared = prompt.config.get("arguments").and_then(Value::as_array).into_iter().flatten();
+        let required = declared.filter(|argument| argument["required"] == true);
+        let missing = required
+            .filter_map(|argument| argument["name"].as_str())
+            .filter(|name| !given.contains_key(*name));
+        let violations: Vec<_> =
+            missing.map(|name| json!({"path": format!("/{name}"), "message": "required"})).collect();
+        if !violations.is_empty() {
+            return Ok(Err(RpcError::violations(&violations)));
+        }
+        // They are values for the run, and never a part of a template.
+        let end = match self.run(message, prompt, name, json!({"arguments": given})).await? {
+            Ok(end) => end,
+            Err(error) => return Ok(Err(error)),
+        };
+        let template = prompt.text("template").unwrap_or_default();
+        Ok(results::of_prompt(self.runs.public_url(), &prompt.workflow.name, template, end))
+    }
+
+    /// A client wants to know something of a person here.
+    async fn elicit(&self, message: &Message) -> Answer {
+        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let Some(handler) = &exposed.elicitation else { return Ok(Err(RpcError::no_method())) };
+        let request = Value::Object(message.params.clone());
+        if let Err(wrong) = Form::read(&request) {
+            return Ok(Err(RpcError::invalid(&wrong)));
+        }
+        let end = match self.run(message, handler, "elicitation", json!({"request": request})).await? {
+            Ok(end) => end,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(results::of_elicitation(end))
+    }
+
+    /// Runs what is exposed, and waits for its end.
+    async fn run(
+        &self,
+        message: &Message,
+        exposure: &Exposure,
+        name: &str,
+        inputs: Value,
+    ) -> Result<Result<End, RpcError>, Refusal> {
+        let waits = self.pending.enter(&self.caller.principal, self.session, &message.id.to_string());
+        let body = json!({
+            "workflowId": exposure.workflow.id,
+            "inputs": inputs,
+            "metadata": {
+                "trustBoundary": "untrusted",
+                "mcp": {"method": message.method, "name": name.chars().take(256).collect::<String>()},
+            },
+        });
+        match run::run(self.runs, self.caller, body, self.patience, self.stopping.clone(), waits).await {
+            Ok(Started::Ended(end)) => Ok(Ok(end)),
+            Ok(Started::Refused(violations)) => Ok(Err(RpcError::violations(&violations))),
+            Err(refusal) => RpcError::of(refusal).map(Err),
+        }
+    }
+}
+
+fn initialized() -> Value {
+    json!({
+        "protocolVersion": EDITION,
+        "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "logging": {}},
+        "serverInfo": {"name": "interlock", "title": "Interlock: workflows", "version": env!("CARGO_PKG_VERSION")},
+        "instructions": "Each tool, resource and prompt is a workflow: using one begins a run, and waits for its end. \
+            A run that needs a person says so, and names where the person answers.",
+    })
+}
+
+/// Nothing is sent without being asked for, so there is nothing to filter: a level is only checked.
+fn set_level(params: &Map<String, Value>) -> Result<Value, RpcError> {
+    match params.get("level").and_then(Value::as_str) {
+        Some(level) if LEVELS.contains(&level) => Ok(json!({})),
+        _ => Err(RpcError::invalid(
+            "`level` is one of debug, info, notice, warning, error, critical, alert, emergency",
+        )),
+    }
+}

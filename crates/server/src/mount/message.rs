@@ -1,0 +1,137 @@
+//! Messages of JSON-RPC 2.0.
+
+use host::runs::{ApiCode, Refusal};
+use serde_json::{Map, Value, json};
+
+/// A request or a notification.
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// `Null` for a notification, which is not answered.
+    pub(crate) id: Value,
+    pub(crate) method: String,
+    pub(crate) params: Map<String, Value>,
+}
+
+/// What a body holds.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// Something to answer.
+    Request(Message),
+    /// Something that is only taken note of.
+    Notification(Message),
+    /// The answer to a request that was never made here.
+    Response,
+    /// A request that is none, with its id where it has one.
+    Wrong(Value, RpcError),
+}
+
+/// An error of the protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RpcError {
+    code: i64,
+    message: String,
+    data: Option<Value>,
+}
+
+impl Message {
+    /// Reads a body that is JSON already.
+    pub(crate) fn read(body: Value) -> Read {
+        let Value::Object(mut body) = body else {
+            return Read::Wrong(Value::Null, RpcError::new(-32600, "a message is an object"));
+        };
+        let id = body.remove("id");
+        let known = match &id {
+            Some(Value::String(text)) if text.len() <= 256 => id.clone(),
+            Some(Value::Number(_)) => id.clone(),
+            _ => None,
+        };
+        let answered = known.clone().unwrap_or_default();
+        let wrong = |message: &str| Read::Wrong(answered.clone(), RpcError::new(-32600, message));
+        if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return wrong("`jsonrpc` has to be \"2.0\"");
+        }
+        let method = match body.remove("method") {
+            Some(Value::String(method)) => method,
+            None if body.contains_key("result") || body.contains_key("error") => return Read::Response,
+            _ => return wrong("`method`, a text, is required"),
+        };
+        let params = match body.remove("params") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(params)) => params,
+            Some(_) => return Read::Wrong(answered, RpcError::invalid("`params` has to be an object")),
+        };
+        match (id, known) {
+            (None, _) => Read::Notification(Self { id: Value::Null, method, params }),
+            (Some(_), Some(id)) => Read::Request(Self { id, method, params }),
+            (Some(_), None) => wrong("`id` is a number, or a text of at most 256 bytes"),
+        }
+    }
+
+    /// A text of the parameters.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.params.get(name).and_then(Value::as_str)
+    }
+}
+
+impl RpcError {
+    fn new(code: i64, message: &str) -> Self {
+        Self { code, message: message.to_owned(), data: None }
+    }
+
+    /// The parameters are not as they have to be.
+    pub(crate) fn invalid(message: &str) -> Self {
+        Self::new(-32602, message)
+    }
+
+    /// There is no such method.
+    pub(crate) fn no_method() -> Self {
+        Self::new(-32601, "there is no such method here")
+    }
+
+    /// There is no such tool, or it is somebody else's: nobody is told which.
+    pub(crate) fn no_tool() -> Self {
+        Self::invalid("there is no tool of this name; list them with tools/list")
+    }
+
+    /// There is no such prompt, or it is somebody else's.
+    pub(crate) fn no_prompt() -> Self {
+        Self::invalid("there is no prompt of this name; list them with prompts/list")
+    }
+
+    /// There is no such resource, or it is somebody else's.
+    pub(crate) fn no_resource() -> Self {
+        Self::invalid("there is no resource of this address; list them with resources/list")
+    }
+
+    /// Arguments that are not as their schema says. There is no run.
+    pub(crate) fn violations(violations: &[Value]) -> Self {
+        let message = "the arguments are not as their schema says; nothing was run".to_owned();
+        Self { code: -32602, message, data: Some(json!({"violations": violations})) }
+    }
+
+    /// The run did not give what was asked for.
+    pub(crate) fn failed(message: &str, data: Value) -> Self {
+        Self { code: -32603, message: message.to_owned(), data: Some(data) }
+    }
+
+    /// What a refusal of the host is to the protocol. What passes by itself stays a refusal, with its status and when to come back.
+    pub(crate) fn of(refusal: Refusal) -> Result<Self, Refusal> {
+        match refusal.code {
+            // The workflow went away between the look and the call.
+            ApiCode::WorkflowNotFound | ApiCode::RunNotFound => Ok(Self::no_tool()),
+            code if matches!(code.status(), 400..=499) && refusal.retry_after.is_none() => {
+                Ok(Self::failed("the run could not be begun", json!({"error": code.as_str()})))
+            }
+            _ => Err(refusal),
+        }
+    }
+
+    /// The answer.
+    pub(crate) fn answer(&self, id: &Value) -> Value {
+        let mut error = json!({"code": self.code, "message": self.message});
+        if let Some(data) = &self.data {
+            error["data"] = data.clone();
+        }
+        json!({"jsonrpc": "2.0", "id": id, "error": error})
+    }
+}

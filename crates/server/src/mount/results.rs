@@ -1,0 +1,143 @@
+//! From how a run stands to what the caller of a tool, a resource or a prompt is told.
+
+use serde_json::{Map, Value, json};
+
+use super::message::RpcError;
+use super::run::End;
+
+/// The largest text of an answer, in bytes.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+/// The most messages of a prompt.
+const MAX_MESSAGES: usize = 100;
+
+/// What a run gives, where it gave it; otherwise the code and the text of why not, and the run.
+fn given(public_url: &str, end: End) -> Result<Value, (String, String, String)> {
+    match end {
+        End::Completed(outputs) => Ok(outputs),
+        End::Failed { run_id, code, message } => Err((code, message, run_id)),
+        End::Cancelled { run_id } => {
+            Err(("tool_canceled".to_owned(), "the run was ended before it gave anything".to_owned(), run_id))
+        }
+        End::Waiting { run_id, status, node_id } => {
+            let message = format!(
+                "the run is {status} and needs somebody at `{node_id}`. Nothing that is said here can answer it: a person with \
+                 a key for approvals does, at {public_url}/v1/runs/{run_id}/interrupts/{node_id}. What it gives is then at \
+                 {public_url}/v1/runs/{run_id}"
+            );
+            Err(("run_waiting".to_owned(), message, run_id))
+        }
+        End::Late { run_id } => {
+            let message = format!(
+                "the run goes on, and is waited for no longer; it is at {public_url}/v1/runs/{run_id}"
+            );
+            Err(("run_under_way".to_owned(), message, run_id))
+        }
+    }
+}
+
+/// The result of `tools/call`.
+pub(super) fn of_tool(public_url: &str, end: End) -> Value {
+    let result = |text: String, is_error: bool| json!({"content": [{"type": "text", "text": text}], "isError": is_error});
+    let failed = |code: &str, message: &str, run_id: &str| {
+        result(json!({"error": code, "message": message, "runId": run_id}).to_string(), true)
+    };
+    match given(public_url, end) {
+        Ok(outputs) => {
+            let outputs = if outputs.is_null() { json!({}) } else { outputs };
+            let text = outputs.to_string();
+            if text.len() > MAX_TEXT_BYTES {
+                let message = format!("the run gave {} bytes; {MAX_TEXT_BYTES} is the most", text.len());
+                return failed("result_too_large", &message, "");
+            }
+            result(text, false)
+        }
+        Err((code, message, run_id)) => failed(&code, &message, &run_id),
+    }
+}
+
+/// The result of `resources/read`.
+pub(super) fn of_resource(
+    public_url: &str,
+    uri: &str,
+    media: Option<&str>,
+    end: End,
+) -> Result<Value, RpcError> {
+    let outputs = given(public_url, end).map_err(refused)?;
+    let text = text(&outputs);
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(RpcError::failed("the resource is too large", json!({"maxBytes": MAX_TEXT_BYTES})));
+    }
+    let mut content = json!({"uri": uri, "text": text});
+    if let Some(media) = media {
+        content["mimeType"] = media.into();
+    }
+    Ok(json!({"contents": [content]}))
+}
+
+/// The result of `prompts/get`: the messages that the run gave, or its text as one of the user; the author's own text where it gave
+/// nothing. That text is shown as it stands: nothing is put into it.
+pub(super) fn of_prompt(public_url: &str, about: &str, template: &str, end: End) -> Result<Value, RpcError> {
+    let outputs = given(public_url, end).map_err(refused)?;
+    let user = |text: &str| json!([{"role": "user", "content": {"type": "text", "text": text}}]);
+    let messages = match member(&outputs, "messages").map(messages) {
+        Some(Some(messages)) => messages,
+        Some(None) => return Err(RpcError::failed("the run gave no messages of a prompt", json!({}))),
+        None if outputs.as_object().is_none_or(Map::is_empty) => user(template),
+        None => user(&text(&outputs)),
+    };
+    if messages.to_string().len() > MAX_TEXT_BYTES {
+        return Err(RpcError::failed("the prompt is too large", json!({"maxBytes": MAX_TEXT_BYTES})));
+    }
+    Ok(json!({"description": about, "messages": messages}))
+}
+
+/// The result of `elicitation/create`. A person answers when a person does: until then it is pending.
+pub(super) fn of_elicitation(end: End) -> Result<Value, RpcError> {
+    match end {
+        End::Waiting { run_id, node_id, .. } => {
+            Ok(json!({"action": "pending", "content": {}, "_meta": {"runId": run_id, "nodeId": node_id}}))
+        }
+        End::Late { run_id } => Ok(json!({"action": "pending", "content": {}, "_meta": {"runId": run_id}})),
+        End::Completed(outputs) => {
+            let action = member(&outputs, "action").and_then(Value::as_str).unwrap_or("accept");
+            let content = member(&outputs, "content").cloned().unwrap_or_else(|| json!({}));
+            Ok(json!({"action": action, "content": content}))
+        }
+        End::Cancelled { .. } => Ok(json!({"action": "cancel", "content": {}})),
+        End::Failed { run_id, code, .. } => {
+            Err(RpcError::failed("the run failed", json!({"error": code, "runId": run_id})))
+        }
+    }
+}
+
+fn refused((code, message, run_id): (String, String, String)) -> RpcError {
+    RpcError::failed(&message, json!({"error": code, "runId": run_id}))
+}
+
+/// A member of what a run gave, or of what its one last node gave.
+fn member<'o>(outputs: &'o Value, name: &str) -> Option<&'o Value> {
+    let outputs = outputs.as_object()?;
+    let inner = outputs.values().next().filter(|_| outputs.len() == 1).and_then(|only| only.get(name));
+    outputs.get(name).or(inner)
+}
+
+/// What a run gave, as a text: the member that is one, or all of it as JSON.
+fn text(outputs: &Value) -> String {
+    let named = ["text", "content", "output"].into_iter().find_map(|name| member(outputs, name)?.as_str());
+    match named {
+        Some(text) => text.to_owned(),
+        None if outputs.is_null() => String::new(),
+        None => outputs.to_string(),
+    }
+}
+
+/// Messages of a prompt, with nothing in them but what the protocol has.
+fn messages(given: &Value) -> Option<Value> {
+    let given = given.as_array().filter(|given| (1..=MAX_MESSAGES).contains(&given.len()))?;
+    let messages = given.iter().map(|message| {
+        let role = message["role"].as_str().filter(|role| ["user", "assistant"].contains(role))?;
+        let text = message["content"].as_str().or_else(|| message["content"]["text"].as_str())?;
+        Some(json!({"role": role, "content": {"type": "text", "text": text}}))
+    });
+    messages.collect::<Option<Vec<_>>>().map(Value::from)
+}

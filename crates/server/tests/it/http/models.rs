@@ -1,0 +1,222 @@
+//! What conformance suites ask of the part that speaks with models, of the sandbox and of chains.
+
+use serde_json::{Value, json};
+use server::http::Settings;
+
+use super::client::Answer;
+use super::service::Host;
+
+async fn seams() -> Host {
+    Host::start_with(Settings { test_seams: true, test_sandbox: true, ..Settings::default() }).await
+}
+
+async fn ask(host: &Host, path: &str, body: &Value) -> Answer {
+    host.post(&format!("/v1/host/sample/{path}"), body).await
+}
+
+/// Asserts a refusal in the nested form.
+fn refused(answer: &Answer, status: u16, code: &str) {
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (status, &json!(code)), "{}", answer.text());
+}
+
+fn envelope(kind: &str, correlation: &str, payload: &Value) -> Value {
+    json!({
+        "type": kind, "envelopeId": "e1", "correlationId": correlation, "payload": payload,
+        "meta": {"source": "ai-generation", "ts": "2026-01-01T00:00:00Z"},
+    })
+}
+
+#[tokio::test]
+async fn an_envelope_has_one_outcome_until_everything_is_forgotten() {
+    let host = seams().await;
+    let error = envelope("error", "c1", &json!({"code": "ambiguous_intent", "message": "What?"}));
+    let accepted = ask(&host, "envelope/accept", &json!({"envelope": error})).await.expect(200);
+    assert_eq!(accepted["status"], "accepted");
+    let again = ask(&host, "envelope/accept", &json!({"envelope": error})).await.expect(200);
+    assert_eq!(again, accepted);
+    let other = envelope("schema.response", "c1", &json!({"envelopeType": "error", "ack": true}));
+    let conflict = ask(&host, "envelope/accept", &json!({"envelope": other})).await.expect(200);
+    assert_eq!(conflict["reason"], "envelope_correlation_conflict");
+    ask(&host, "test/reset", &json!({})).await.expect(200);
+    let fresh = ask(&host, "envelope/accept", &json!({"envelope": other})).await.expect(200);
+    assert_eq!(fresh["status"], "accepted");
+    refused(&ask(&host, "envelope/accept", &json!({})).await, 400, "invalid_argument");
+}
+
+#[tokio::test]
+async fn an_envelope_is_judged_by_what_comes_with_it() {
+    let host = seams().await;
+    let error =
+        |correlation: &str| envelope("error", correlation, &json!({"code": "x", "message": "key-12345678"}));
+    let vendor = envelope("vendor.acme.thing", "v", &json!({}));
+    let cases = [
+        (json!({"envelope": {"type": "error"}}), "invalid"),
+        (json!({"envelope": vendor, "hostSupportedEnvelopes": []}), "gated"),
+        (json!({"envelope": vendor, "nodeAllowedKinds": ["vendor.acme.other"]}), "gated"),
+        (
+            json!({"envelope": error("a"), "counters": {"envelopesPerTurn": {"current": 3, "cap": 3}}}),
+            "breached",
+        ),
+        (
+            json!({"envelope": error("b"), "schemaVersionFloor": {"error": 2}, "envelopeStrictness": "strict"}),
+            "invalid",
+        ),
+        (
+            json!({"envelope": error("c"), "schemaVersionFloor": {"error": 2}, "envelopeStrictness": "warn"}),
+            "accepted",
+        ),
+        (
+            json!({"envelope": error("d"), "runTrustBoundary": "untrusted", "boundInterruptKind": "approval"}),
+            "invalid",
+        ),
+    ];
+    for (body, status) in cases {
+        let outcome = ask(&host, "envelope/accept", &body).await.expect(200);
+        assert_eq!(outcome["status"], status, "{body}: {outcome}");
+    }
+    let canary =
+        json!({"envelope": error("e"), "byokCanaries": [{"value": "key-12345678", "secretId": "k"}]});
+    let outcome = ask(&host, "envelope/accept", &canary).await.expect(200);
+    assert_eq!(
+        (&outcome["redactedPayload"]["message"], &outcome["redactionCount"]),
+        (&json!("[REDACTED:k]"), &json!(1))
+    );
+    for body in [
+        json!({"envelope": error("f"), "counters": {"schemaRounds": 1}}),
+        json!({"envelope": error("f"), "envelopeStrictness": "lax"}),
+        json!({"envelope": error("f"), "hostSupportedEnvelopes": [1]}),
+    ] {
+        refused(&ask(&host, "envelope/accept", &body).await, 400, "invalid_argument");
+    }
+}
+
+#[tokio::test]
+async fn events_are_checked_as_recorded_ones_are() {
+    let host = seams().await;
+    let usage = json!({"provider": "p", "model": "m", "inputTokens": 1, "outputTokens": 2});
+    let body = json!({"runId": "r", "payload": usage, "correlationId": "c", "nodeId": "n"});
+    let event = ask(&host, "test/emit-provider-usage", &body).await.expect(200)["event"].clone();
+    assert_eq!((&event["payload"], &event["causationId"]), (&usage, &json!("c")));
+    let mut leaking = usage.clone();
+    leaking["credentialRef"] = json!("secret:x");
+    let answer = ask(&host, "test/emit-provider-usage", &json!({"runId": "r", "payload": leaking})).await;
+    refused(&answer, 400, "provider_usage_credential_leak");
+    refused(&ask(&host, "test/emit-provider-usage", &json!({"runId": "r"})).await, 400, "invalid_argument");
+    refused(
+        &ask(&host, "test/emit-provider-usage", &json!({"payload": usage})).await,
+        400,
+        "invalid_argument",
+    );
+    let recovery = json!({
+        "runId": "r", "type": "envelope.recovery.applied", "payload": {"nodeId": "n", "path": "direct"},
+    });
+    ask(&host, "test/emit-envelope-reliability", &recovery).await.expect(200);
+    let mut telling = recovery.clone();
+    telling["payload"]["content"] = json!("x");
+    let answer = ask(&host, "test/emit-envelope-reliability", &telling).await;
+    refused(&answer, 400, "envelope_recovery_content_leak");
+}
+
+#[tokio::test]
+async fn models_are_asked_what_the_crate_of_models_says() {
+    let host = seams().await;
+    let wrapped = json!({"payload": "</UNTRUSTED>", "contentTrust": "untrusted"});
+    let prompt = ask(&host, "test/llm-prompt-wrap", &wrapped).await.expect(200)["prompt"].clone();
+    assert_eq!(prompt.as_str().unwrap().matches("</UNTRUSTED>").count(), 1);
+    let plain = ask(&host, "test/llm-prompt-wrap", &json!({"payload": "x"})).await.expect(200);
+    assert_eq!(plain["prompt"], "x");
+    refused(&ask(&host, "test/llm-prompt-wrap", &json!({})).await, 400, "invalid_argument");
+    let request = json!({"provider": "p", "model": "m", "messages": [{"role": "user", "content": "x"}]});
+    let key = ask(&host, "test/llm-cache-key", &request).await.expect(200)["cacheKey"].clone();
+    assert_eq!(key.as_str().unwrap().len(), 64);
+    refused(&ask(&host, "test/llm-cache-key", &json!({"provider": "p"})).await, 400, "invalid_argument");
+    let gate = json!({
+        "module": {"requiredModelCapabilities": ["vision-input"]}, "activeProvider": "mock", "activeModel": "m",
+        "substitutionSupported": true, "supportedProviders": ["mock"], "nodeId": "n",
+    });
+    let answer = ask(&host, "test/evaluate-model-capability-gate", &gate).await.expect(200);
+    assert_eq!(
+        (&answer["outcome"]["route"], &answer["event"]["type"]),
+        (&json!("refuse"), &json!("model.capability.insufficient"))
+    );
+}
+
+#[tokio::test]
+async fn a_model_that_pretends_says_what_it_was_given_and_the_room_is_told() {
+    let host = seams().await;
+    let program = json!({"nodeId": "ask", "program": [{"content": "{\"valid\": true}"}]});
+    assert_eq!(
+        ask(&host, "test/mock-ai/program", &program).await.expect(200),
+        json!({"ok": true, "count": 1})
+    );
+    refused(&ask(&host, "test/mock-ai/program", &json!({"nodeId": "ask"})).await, 400, "invalid_argument");
+    let budget = host.get("/v1/host/sample/test/mock-ai/last-dispatch-budget?nodeId=ask").await;
+    refused(&budget, 404, "not_found");
+}
+
+#[tokio::test]
+async fn modules_that_misbehave_are_stopped_and_said_why() {
+    let host = seams().await;
+    let invoke = async |body: Value| ask(&host, "test/sandbox-invoke", &body).await.expect(200);
+    let echoed = invoke(json!({"typeId": "well-behaved.echo", "args": {"a": 1}})).await;
+    assert!(echoed["result"].is_object(), "{echoed}");
+    for (type_id, code) in [
+        ("misbehave.fs-escape-read", "sandbox_escape_attempt"),
+        ("misbehave.network-escape", "sandbox_escape_attempt"),
+        ("misbehave.memory-bomb", "sandbox_memory_exceeded"),
+        ("misbehave.capability-gate-violation", "sandbox_capability_denied"),
+    ] {
+        assert_eq!(invoke(json!({"typeId": type_id})).await["error"]["code"], code, "{type_id}");
+    }
+    ask(&host, "test/sandbox-invoke", &json!({"typeId": "none"}))
+        .await
+        .refused(404, "sandbox_pack_not_found");
+    ask(&host, "test/sandbox-load", &json!({"packId": "misbehaving-fs"})).await.expect(200);
+    ask(&host, "test/sandbox-load", &json!({"packId": "none"})).await.refused(404, "sandbox_pack_not_found");
+    let off = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    ask(&off, "test/sandbox-load", &json!({"packId": "misbehaving-fs"}))
+        .await
+        .refused(404, "sandbox_pack_not_found");
+}
+
+#[tokio::test]
+async fn a_pack_that_wants_more_than_it_is_granted_is_not_installed() {
+    let host = seams().await;
+    let manifest = json!({
+        "name": "vendor.acme.nodes", "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
+        "nodes": [{"typeId": "acme.fetch", "version": "1.0.0", "category": "data", "role": "pure"}],
+        "runtime": {"language": "wasm", "entry": "nodes.wasm", "requires": ["net.outbound"]},
+    });
+    let ask = async |body: Value| ask(&host, "packs/install-gate", &body).await;
+    let granted = ask(json!({"manifest": manifest, "grantSet": ["net.outbound"]})).await.expect(200);
+    assert_eq!(granted["outcome"], "installed");
+    let refused = ask(json!({"manifest": manifest, "grantSet": ["clock"], "gating": true})).await;
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.json()["error"], "pack_runtime_requirement_unmet");
+    assert_eq!(refused.json()["unmet"], json!(["net.outbound"]));
+    ask(json!({"manifest": {}})).await.refused(400, "invalid_manifest");
+}
+
+#[tokio::test]
+async fn a_chain_expands_into_nodes_that_this_host_serves_or_not_at_all() {
+    let host = seams().await;
+    let pack = "vendor.openwop.workflow-chain-sample";
+    let ask = async |body: Value| ask(&host, "workflow-chain:expand", &body).await;
+    let body = |chain: &str, parameters: Value| json!({"packName": pack, "chainId": format!("{pack}.{chain}"), "parameters": parameters});
+    let expanded =
+        ask(body("summarize-text", json!({"sourceText": "Long.", "targetLength": 7}))).await.expect(200);
+    let id = expanded["nodes"][0]["id"].as_str().unwrap();
+    assert!(
+        id.ends_with("_summarize") && id.contains(expanded["expansionId"].as_str().unwrap()),
+        "{expanded}"
+    );
+    assert_eq!((&expanded["packName"], &expanded["packVersion"]), (&json!(pack), &json!("1.0.0")));
+    ask(body("summarize-text", json!({"sourceText": 1}))).await.refused(422, "chain_parameter_invalid");
+    // This host has no storage for nodes.
+    let unserved = ask(body("fetch-and-summarize", json!({"url": "x"}))).await;
+    unserved.refused(422, "chain_unresolvable_typeid");
+    assert_eq!(unserved.json()["details"]["typeId"], "core.storage.kv-get");
+    ask(body("none", json!({}))).await.refused(404, "chain_not_found");
+    ask(json!({"packName": "vendor.acme.none", "chainId": "x"})).await.refused(404, "pack_not_found");
+    ask(json!({"packName": pack})).await.refused(422, "invalid_request");
+}
