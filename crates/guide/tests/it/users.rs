@@ -306,10 +306,10 @@ fn a_step_says_in_its_prompt_what_it_needs_and_how_to_send_it() {
     let members = json!({"requireConfirmation": {"var": "risk", "equals": "high"}, "userDependencies": [
         {"id": "token", "reason": "needs_user_secret_or_token", "what": "A token for {{registry}}."},
         {"id": "drop", "reason": "needs_user_choice", "choiceKind": "irreversible_action", "what": "Drop it?"}]});
-    let shown = prompt(members.clone(), json!({"registry": "crates.io"}));
+    let shown = prompt(members.clone(), json!({"registry": "registry.example"}));
     let lines = [
         "**USER NEEDED (System):**",
-        "- `token` (a secret or token; only the user can give it): A token for crates.io. Never send the secret itself",
+        "- `token` (a secret or token; only the user can give it): A token for registry.example. Never send the secret itself",
         "- `drop` (a choice about what cannot be taken back; only the user can give it): Drop it?",
         r#"- Example: `{"answer":"what was said, in a sentence","answeredBy":"user","dependencyId":"token""#,
     ];
