@@ -77,6 +77,37 @@ impl fmt::Debug for SqliteRuns {
     }
 }
 
+/// Copies any database of SQLite as it is at one moment, while somebody else uses it.
+///
+/// # Errors
+/// Those of SQLite and of the disk.
+pub fn copy_database(from: &Path, to: &Path) -> Result<(), OpenError> {
+    let source = Connection::open_with_flags(from, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    source.busy_timeout(BUSY)?;
+    copy(&source, to, &|_, _| ())
+}
+
+fn copy(source: &Connection, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(), OpenError> {
+    let mut target = Connection::open(to)?;
+    restrict(to);
+    let backup = rusqlite::backup::Backup::new(source, &mut target)?;
+    loop {
+        // A few megabytes at a time, so that progress can be told.
+        let step = backup.step(1024)?;
+        let told = backup.progress();
+        let pages = |count: std::ffi::c_int| u64::try_from(count).unwrap_or(0);
+        progress(pages(told.pagecount).saturating_sub(pages(told.remaining)), pages(told.pagecount));
+        if step == rusqlite::backup::StepResult::Done {
+            break;
+        }
+    }
+    drop(backup);
+    // What was copied is in the file of the copy alone, and on the disk.
+    target.pragma_update(None, "journal_mode", "DELETE")?;
+    target.pragma_update(None, "synchronous", "FULL")?;
+    Ok(())
+}
+
 impl SqliteRuns {
     /// Opens the database, which is made or brought up to date where needed.
     ///
@@ -101,25 +132,7 @@ impl SqliteRuns {
     /// # Errors
     /// Those of SQLite and of the disk.
     pub fn back_up(&self, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(), OpenError> {
-        let source = reader(&self.path)?;
-        let mut target = Connection::open(to)?;
-        restrict(to);
-        let backup = rusqlite::backup::Backup::new(&source, &mut target)?;
-        loop {
-            // A few megabytes at a time, so that progress can be told.
-            let step = backup.step(1024)?;
-            let told = backup.progress();
-            let pages = |count: std::ffi::c_int| u64::try_from(count).unwrap_or(0);
-            progress(pages(told.pagecount).saturating_sub(pages(told.remaining)), pages(told.pagecount));
-            if step == rusqlite::backup::StepResult::Done {
-                break;
-            }
-        }
-        drop(backup);
-        // What was copied is in the file of the copy alone, and on the disk.
-        target.pragma_update(None, "journal_mode", "DELETE")?;
-        target.pragma_update(None, "synchronous", "FULL")?;
-        Ok(())
+        copy(&reader(&self.path)?, to, progress)
     }
 
     /// Reads with a connection of the pool.

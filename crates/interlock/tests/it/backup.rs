@@ -222,3 +222,34 @@ async fn a_session_that_a_run_waits_for_is_never_collected() {
     assert_eq!(gc(&[])["deletedSessions"], json!([awaited]));
     assert!(!session.exists());
 }
+
+/// What workflows keep is in databases that are being written to: they are copied as they are at one moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_made_beside_a_server_holds_what_workflows_keep() {
+    let (flows, data, elsewhere) =
+        (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let workflow = |id: &str, kind: &str, inputs: Value| {
+        let given = |value: &Value| json!({"type": "static", "value": value});
+        let inputs: serde_json::Map<_, _> =
+            inputs.as_object().unwrap().iter().map(|(name, value)| (name.clone(), given(value))).collect();
+        let document = json!({
+            "id": id, "name": id, "version": "1", "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {},
+            "nodes": [{"id": "n", "typeId": kind, "name": "n", "position": {"x": 0, "y": 0}, "config": {}, "inputs": inputs}],
+        });
+        let file = flows.path().join(format!("{id}.json"));
+        std::fs::write(&file, document.to_string()).unwrap();
+        file
+    };
+    workflow("keeps", "core.storage.kv-set", json!({"key": "k", "value": {"n": 1}}));
+    let reads = workflow("reads", "core.storage.kv-get", json!({"key": "k"}));
+    let served = Served::on(data.path(), flows.path());
+    let run_id = served.create("keeps", json!({})).await;
+    assert_eq!(served.settled(&run_id).await["status"], "completed");
+    let copy = elsewhere.path().join("copy");
+    let (code, report) = told(&["backup", copy.to_str().unwrap()], data.path());
+    assert_eq!(code, Some(0), "{report}");
+    assert!(!copy.join("surfaces/surfaces.sqlite3-wal").exists(), "the log belongs to the server");
+    let (code, read) = told(&["run", reads.to_str().unwrap(), "--follow"], &copy);
+    assert_eq!(code, Some(0), "{read}");
+    assert_eq!(read["run"]["nodeStates"]["n"]["outputs"]["value"], json!({"n": 1}), "{read}");
+}

@@ -92,9 +92,11 @@ impl Tree {
             if derived || (is_default && ours) {
                 continue;
             }
-            // An agent names its files as it likes.
+            // An agent names its files as it likes. What SQLite keeps beside a database belongs to the process that has it open.
             let is_workspace = is_default && text == "workspaces";
-            self.entry(&relative, &|relative| is_workspace || !is_unfinished(relative))?;
+            self.entry(&relative, &|relative| {
+                is_workspace || !(is_unfinished(relative) || is_log_of_database(relative))
+            })?;
         }
         Ok(())
     }
@@ -150,6 +152,8 @@ impl Tree {
             && metadata.modified().is_ok_and(|at| at >= self.began)
         {
             // A run of the copy still waits for it. Where the run was ended before, its own record ends the session again.
+        } else if is_database(relative) {
+            self.database(relative)?;
         } else {
             self.file(relative)?;
         }
@@ -158,6 +162,16 @@ impl Tree {
 
     fn folder(&self, relative: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(self.to.join(relative))
+    }
+
+    /// Copies a database that somebody may be writing to, unless it is there.
+    fn database(&mut self, relative: &Path) -> io::Result<()> {
+        let to = self.to.join(relative);
+        if to.try_exists()? {
+            return Ok(());
+        }
+        storage::sqlite::copy_database(&self.from.join(relative), &to).map_err(io::Error::other)?;
+        self.count(&to)
     }
 
     /// Copies a file, unless it is there.
@@ -188,6 +202,22 @@ impl Tree {
         target.set_modified(metadata.modified()?)?;
         target.sync_all()
     }
+}
+
+/// Whether a path is a database of the stores that workflows use. Files and blobs in there are theirs, whatever they are named.
+fn is_database(relative: &Path) -> bool {
+    in_stores(relative) && relative.extension().is_some_and(|ending| ending == "sqlite3")
+}
+
+fn is_log_of_database(relative: &Path) -> bool {
+    let name = relative.file_name().unwrap_or_default().to_string_lossy();
+    in_stores(relative) && (name.ends_with(".sqlite3-wal") || name.ends_with(".sqlite3-shm"))
+}
+
+fn in_stores(relative: &Path) -> bool {
+    relative.starts_with("surfaces")
+        && !relative.starts_with("surfaces/files")
+        && !relative.starts_with("surfaces/blobs")
 }
 
 /// What the names of unfinished files end with, and what those of unfinished sessions begin with.
