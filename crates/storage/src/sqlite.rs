@@ -82,7 +82,7 @@ impl fmt::Debug for SqliteRuns {
 /// # Errors
 /// Those of SQLite and of the disk.
 pub fn copy_database(from: &Path, to: &Path) -> Result<(), OpenError> {
-    let source = Connection::open_with_flags(from, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     source.busy_timeout(BUSY)?;
     copy(&source, to, &|_, _| ())
 }
