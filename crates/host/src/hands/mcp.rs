@@ -3,7 +3,6 @@
 //! The operator names the servers, and for whom they are; a workflow names one of them, and never an address. Whatever comes back is
 //! from outside: it is marked as such in the outputs, in the events and in the text that a model may be shown.
 
-mod marked;
 mod session;
 mod tool;
 
@@ -16,7 +15,6 @@ use flow::definition::CalledType;
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
 
-pub use self::marked::marked;
 use self::session::Session;
 pub use self::tool::{Invocation, invoke};
 use super::{Asked, Performed, not_served};
@@ -247,4 +245,9 @@ async fn within<T>(
 
 fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Text from outside, marked so that a model and its readers can tell where it came from.
+fn marked(kind: &str, name: &str, text: &str) -> String {
+    ai::trust::wrap_with(text, &BTreeMap::from([(kind.to_owned(), name.to_owned())]))
 }
