@@ -24,6 +24,9 @@
 //! mount = true                            # whether workflows are served to clients of MCP, at /v1/mcp
 //! servers.search = { url = "https://mcp.example/mcp", secret = "search-key" }  # what nodes may use
 //!
+//! [registry]
+//! public = false                          # whether packs that were published here can be read without a key
+//!
 //! [otlp]
 //! endpoint = "http://127.0.0.1:4318"      # traces go to /v1/traces there, as Protobuf
 //!
@@ -92,6 +95,8 @@ pub(crate) struct Settings {
     pub(crate) secrets: Setting<BTreeMap<String, String>>,
     /// Whether workflows are served to clients of MCP.
     pub(crate) mcp_mount: Setting<bool>,
+    /// Whether anybody may read what the registry of packs offers.
+    pub(crate) open_registry: Setting<bool>,
     /// Other MCP servers that nodes may use, by id.
     pub(crate) mcp_servers: Setting<BTreeMap<String, McpServer>>,
     /// Where traces are sent.
@@ -205,6 +210,7 @@ impl Settings {
             secrets: or_default(file.secrets),
             models: or_default(file.models),
             datasources: or_default(file.datasources),
+            open_registry: file.open_registry.unwrap_or(Setting { value: false, origin: Origin::Default }),
             mcp_mount: file.mcp_mount.unwrap_or(Setting { value: true, origin: Origin::Default }),
             mcp_servers: or_default(file.mcp_servers),
             otlp_endpoint: optional(file.otlp_endpoint),

@@ -125,6 +125,7 @@ pub(crate) async fn serve(
         runs: runs.clone(),
         settings: server::http::Settings {
             test_seams: has_seams(),
+            open_registry: settings.open_registry.value,
             ui_plugins: opened.plugins.are_served(),
             test_sandbox: is_set("OPENWOP_TEST_SANDBOX_MVP"),
             ..limits.connections

@@ -22,7 +22,7 @@ const FILE_BYTES: usize = 256 * 1024;
 const MAX_RATE: u32 = 1_000_000;
 
 /// Every key there is, as it would be written with dots.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "data_dir",
     "datasources",
     "guide.workflow_dirs",
@@ -40,6 +40,7 @@ const KEYS: [&str; 22] = [
     "rate_limits.route.per_second",
     "rate_limits.tenant.burst",
     "rate_limits.tenant.per_second",
+    "registry.public",
     "retention.answers",
     "retention.finished_runs",
     "secrets",
@@ -48,7 +49,7 @@ const KEYS: [&str; 22] = [
 ];
 
 /// The tables that the keys stand in.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "guide",
     "mcp",
     "otlp",
@@ -57,6 +58,7 @@ const TABLES: [&str; 10] = [
     "rate_limits.key",
     "rate_limits.route",
     "rate_limits.tenant",
+    "registry",
     "retention",
     "server",
 ];
@@ -73,6 +75,7 @@ pub(super) struct FileSettings {
     pub(super) models: Option<Setting<Sections>>,
     pub(super) datasources: Option<Setting<Sections>>,
     pub(super) mcp_mount: Option<Setting<bool>>,
+    pub(super) open_registry: Option<Setting<bool>>,
     pub(super) mcp_servers: Option<Setting<BTreeMap<String, McpServer>>>,
     pub(super) otlp_endpoint: Option<Setting<String>>,
     pub(super) plugins_listen: Option<Setting<SocketAddr>>,
@@ -216,6 +219,10 @@ impl Reader<'_> {
                 "mcp.mount" => {
                     let value = item.as_bool().ok_or_else(|| self.wrong(&key, item, "true or false"))?;
                     settings.mcp_mount = Some(Setting { value, origin: self.origin(span) });
+                }
+                "registry.public" => {
+                    let value = item.as_bool().ok_or_else(|| self.wrong(&key, item, "true or false"))?;
+                    settings.open_registry = Some(Setting { value, origin: self.origin(span) });
                 }
                 "mcp.servers" => {
                     settings.mcp_servers =
@@ -528,10 +535,11 @@ mod tests {
     }
 
     #[test]
-    fn other_mcp_servers_are_read() {
-        let text = "[mcp]\nmount = false\n[mcp.servers.a]\nurl = \"https://a.example\"\nsecret = \"s\"\n[mcp.servers.b]\nurl = \"http://b\"\ntenants = [\"t\"]\n";
+    fn switches_and_other_mcp_servers_are_read() {
+        let text = "[registry]\npublic = true\n[mcp]\nmount = false\n[mcp.servers.a]\nurl = \"https://a.example\"\nsecret = \"s\"\n[mcp.servers.b]\nurl = \"http://b\"\ntenants = [\"t\"]\n";
         let settings = Reader { path: Path::new("/etc/interlock.toml"), text }.settings().unwrap();
         assert!(!settings.mcp_mount.unwrap().value);
+        assert!(settings.open_registry.unwrap().value);
         let server = |url: &str, secret: Option<&str>, tenants: &[&str]| McpServer {
             url: url.to_owned(),
             secret: secret.map(str::to_owned),

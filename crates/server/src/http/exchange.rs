@@ -173,7 +173,7 @@ fn no_content() -> Response {
 /// Who may ask for a path: whoever may for its strictest route.
 fn access_of(path: &str) -> Access {
     let mut found = routes::of(path).map(|route| route.access);
-    let strict = |access: &Access| matches!(access, Access::Key(_) | Access::Guided);
+    let strict = |access: &Access| matches!(access, Access::Key(_) | Access::Guided | Access::Offered);
     found.find(strict).unwrap_or(Access::Public)
 }
 
@@ -222,9 +222,9 @@ fn admit(
     caller: &mut Caller,
 ) -> Result<Option<SessionId>, Refusal> {
     let key = bearer(headers).unwrap_or_default();
-    let known = match access {
+    let known = match access.settled(state.settings.open_registry, headers.contains_key(AUTHORIZATION)) {
         Access::Public | Access::Token => None,
-        Access::Key(_) => {
+        Access::Key(_) | Access::Offered => {
             Some(state.runs.authenticate(key).map(|caller| GuidedCaller { caller, session: None }))
         }
         Access::Guided => Some(state.runs.authenticate_guided(key)),
@@ -274,7 +274,9 @@ async fn checked(
     caller: &mut Caller,
 ) -> Answered {
     let session = admit(state, came, route.path, &parts.headers, route.access, caller)?;
-    if let Access::Key(scopes) = route.access
+    let access =
+        route.access.settled(state.settings.open_registry, parts.headers.contains_key(AUTHORIZATION));
+    if let Access::Key(scopes) = access
         && let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope))
     {
         return Err(Refusal::scope(*missing));
@@ -324,7 +326,9 @@ fn keyed(
     // Operations and not paths, so that both spellings of one request are one. A token is a secret, so its digest stands here.
     let endpoint = match route.access {
         Access::Token => format!("{} {}", route.operation, Digest::of_bytes(of.concat().as_bytes())),
-        Access::Public | Access::Key(_) | Access::Guided => format!("{} {}", route.operation, of.join("/")),
+        Access::Public | Access::Key(_) | Access::Guided | Access::Offered => {
+            format!("{} {}", route.operation, of.join("/"))
+        }
     };
     let body = if route.body == Body::None { &Value::Null } else { body };
     Keyed::new(caller, &endpoint, key, body).map(Some)

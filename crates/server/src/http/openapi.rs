@@ -4,6 +4,7 @@ mod schemas;
 mod shapes;
 
 use flow::run::RunStatus;
+use host::runs::Scope;
 use serde_json::{Map, Value, json};
 
 use self::schemas::{refer, schemas};
@@ -52,6 +53,7 @@ fn operation(route: &Route) -> Value {
     match route.access {
         Access::Public | Access::Token => operation["security"] = json!([]),
         Access::Guided => operation["security"] = json!([{"bearer": []}]),
+        Access::Offered => operation["security"] = json!([{"bearer": [Scope::ManifestRead.as_str()]}]),
         Access::Key(scopes) => {
             let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
             operation["security"] = json!([{"bearer": scopes}]);

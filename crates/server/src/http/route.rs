@@ -44,6 +44,19 @@ pub(super) enum Access {
     Key(&'static [Scope]),
     /// Who has a key for guided sessions, or for one of them. Each tool has its own rights.
     Guided,
+    /// Who has a key that may read manifests; anybody without one, where the settings open the registry.
+    Offered,
+}
+
+impl Access {
+    /// What is asked of somebody for something that the registry offers.
+    pub(super) fn settled(self, is_open: bool, has_key: bool) -> Self {
+        match self {
+            Self::Offered if is_open && !has_key => Self::Public,
+            Self::Offered => Self::Key(&[Scope::ManifestRead]),
+            other => other,
+        }
+    }
 }
 
 /// What a request carries.

@@ -49,6 +49,8 @@ pub struct Settings {
     pub keep_alive: Duration,
     /// Whether the seams for conformance suites are there.
     pub test_seams: bool,
+    /// Whether anybody may read what the registry offers, without a key.
+    pub open_registry: bool,
     /// Whether parts of a front end are served, from an origin of their own. Advertised.
     pub ui_plugins: bool,
     /// Whether suites may try the sandbox of packs with modules that misbehave. Nothing without the seams.
@@ -77,6 +79,7 @@ impl Default for Settings {
             max_streams: 600,
             keep_alive: Duration::from_secs(15),
             test_seams: false,
+            open_registry: false,
             ui_plugins: false,
             test_sandbox: false,
             grace: Duration::from_secs(10),

@@ -16,8 +16,8 @@ pub(super) struct BadPath;
 /// What stands in a path for the names of its template.
 pub(super) type Params = Vec<(&'static str, String)>;
 
-/// The templates that are served.
-pub(super) struct Table(Vec<Template>);
+/// The templates that are served, by how many segments they have.
+pub(super) struct Table(Vec<Vec<Template>>);
 
 /// A path of the table of routes, and the routes that it has.
 pub(super) struct Template {
@@ -43,7 +43,12 @@ impl Table {
         let mut templates: Vec<_> = paths.into_iter().map(Template::of).collect();
         // A word goes before a name in the same place, and a name with an ending before one without.
         templates.sort_by(|left, right| left.segments.cmp(&right.segments));
-        Self(templates)
+        let longest = templates.iter().map(|template| template.segments.len()).max().unwrap_or(0);
+        let mut table: Vec<_> = (0..=longest).map(|_| Vec::new()).collect();
+        for template in templates {
+            table[template.segments.len()].push(template);
+        }
+        Self(table)
     }
 
     /// The template of a path, and what stands for its names; nothing where no route has the path.
@@ -53,8 +58,9 @@ impl Table {
     pub(super) fn find(&self, path: &str) -> Result<Option<(&Template, Params)>, BadPath> {
         path.split('/').try_for_each(check)?;
         let (path, action) = split_action(path);
-        let found = self.0.iter().filter(|template| template.action == action);
-        Ok(found.into_iter().find_map(|template| Some((template, template.params(path)?))))
+        let alike = self.0.get(path.split('/').count()).map_or(&[][..], Vec::as_slice);
+        let found = alike.iter().find(|template| template.action == action && template.is_of(path));
+        Ok(found.and_then(|template| Some((template, template.params(path)?))))
     }
 }
 
@@ -87,23 +93,23 @@ impl Template {
         self.routes.iter().copied().find(|route| route.method == wanted)
     }
 
-    /// What stands for the names, where the path is of this template.
+    /// Whether a path with as many segments is of this template.
+    fn is_of(&self, path: &str) -> bool {
+        self.segments.iter().zip(path.split('/')).all(|(segment, text)| match segment {
+            Segment::Word(word) => *word == text,
+            Segment::File(_, ending) => text.len() > ending.len() && text.ends_with(ending),
+            Segment::Name(_) => !text.is_empty(),
+        })
+    }
+
+    /// What stands for the names in a path of this template, where their escapes give text.
     fn params(&self, path: &str) -> Option<Params> {
-        let mut found = path.split('/');
-        let mut params = Params::new();
-        for segment in &self.segments {
-            let text = found.next()?;
-            match segment {
-                Segment::Word(word) if *word == text => {}
-                Segment::Name(name) if !text.is_empty() => params.push((name, decoded(text)?.into_owned())),
-                Segment::File(name, ending) => {
-                    let text = text.strip_suffix(ending).filter(|text| !text.is_empty())?;
-                    params.push((name, decoded(text)?.into_owned()));
-                }
-                Segment::Word(_) | Segment::Name(_) => return None,
-            }
-        }
-        found.next().is_none().then_some(params)
+        let found = self.segments.iter().zip(path.split('/')).filter_map(|(segment, text)| match segment {
+            Segment::Word(_) => None,
+            Segment::File(name, ending) => Some((*name, text.strip_suffix(ending)?)),
+            Segment::Name(name) => Some((*name, text)),
+        });
+        found.map(|(name, text)| Some((name, decoded(text)?.into_owned()))).collect()
     }
 }
 

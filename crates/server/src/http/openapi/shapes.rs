@@ -125,7 +125,7 @@ impl Shape {
     pub(super) fn refusals(&self, route: &Route) -> Vec<u16> {
         let mut statuses = vec![429, 500];
         statuses.extend(self.refusals);
-        if matches!(route.access, Access::Key(_) | Access::Guided) {
+        if matches!(route.access, Access::Key(_) | Access::Guided | Access::Offered) {
             statuses.extend([401, 403]);
         }
         if route.path.contains('{') || !route.query.is_empty() || !self.headers.is_empty() {

@@ -7,6 +7,7 @@ use packs::integrity::Integrity;
 use packs::path::EntryPath;
 use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH};
 use serde_json::{Value, json};
+use server::http::Settings;
 
 use super::service::{Host, OTHER, READER};
 
@@ -44,6 +45,32 @@ fn signed(name: &str, version: &str, key: &PrivateKey) -> Vec<u8> {
 
 fn at(version: &str) -> String {
     format!("/v1/packs/{NAME}/-/{version}")
+}
+
+#[tokio::test]
+async fn a_registry_is_read_without_a_key_only_where_the_settings_open_it() {
+    let offered = [
+        "/v1/index.json".to_owned(),
+        "/v1/packs/-/search?q=fetches".to_owned(),
+        "/v1/packs/-/by-type/acme.fetch".to_owned(),
+        format!("/v1/packs/{NAME}"),
+        format!("{}.json", at("1.0.0")),
+        format!("{}.tgz", at("1.0.0")),
+    ];
+    for is_open in [false, true] {
+        let host = Host::start_with(Settings { open_registry: is_open, ..Settings::default() }).await;
+        host.put(&format!("{}.tgz", at("1.0.0")), &[], &archive(NAME, "1.0.0")).await.expect(201);
+        for path in &offered {
+            let answer = host.send("GET", path, &[], None).await;
+            assert_eq!(answer.status, if is_open { 200 } else { 401 }, "{path}");
+            // A key that is wrong is told so, and never taken for none.
+            host.get_as("ilk_live_wrong", path).await.refused(401, "unauthenticated");
+            assert_eq!(host.get(path).await.status, 200, "{path}");
+        }
+        // What is installed, and whoever changes something, need a key either way.
+        host.send("GET", "/v1/packs", &[], None).await.refused(401, "unauthenticated");
+        host.send("DELETE", &at("1.0.0"), &[], None).await.refused(401, "unauthenticated");
+    }
 }
 
 #[tokio::test]
