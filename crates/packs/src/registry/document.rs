@@ -109,7 +109,7 @@ impl<S: RegistryStore> Registry<S> {
             words.iter().all(|word| all.contains(word))
         });
         let found: Vec<Value> = found.filter_map(entry).take(MAX_FOUND).collect();
-        json!({"total": found.len(), "packs": found})
+        json!({"q": query, "total": found.len(), "results": found})
     }
 
     /// The packs that bring a type of node, a chain or a template: `GET /v1/packs/-/by-type/{typeId}`.

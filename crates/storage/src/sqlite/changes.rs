@@ -180,9 +180,10 @@ fn one(
         }
         Change::PutAnswer { key, answer } => {
             let hash = reads::answer_hash(key);
-            // Noted whatever becomes of it: readers look for keys that were noted, and for no others.
+            let was_noted = seen.maybe(hash);
+            // Noted whatever becomes of it: nobody looks for keys that were not.
             seen.note(hash);
-            if reads::is_answered(connection, hash, key)? {
+            if was_noted && reads::answer_at(connection, hash, key)?.is_some() {
                 return Err(CommitError::KeyTaken.into());
             }
             run(
@@ -199,7 +200,10 @@ fn one(
                 ],
             )?;
             let place = connection.last_insert_rowid();
-            run("INSERT INTO answer_hashes (hash, place) VALUES (?1, ?2)", &[&hash, &place])?;
+            run(
+                "INSERT INTO answer_keys (stretch, hash, place) VALUES (?2 >> 16, ?1, ?2)",
+                &[&hash, &place],
+            )?;
         }
         Change::ClaimActivity { id, run_id, at } => {
             let claimed = run(

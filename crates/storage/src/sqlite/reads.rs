@@ -228,17 +228,16 @@ pub(super) fn answer_hash(key: &AnswerKey) -> i64 {
     i64::from_str_radix(&digest[..15], 16).unwrap_or_default()
 }
 
-/// Whether there is an answer under a key whose hash is known. Nearly always the hash alone says that there is none.
-pub(super) fn is_answered(connection: &Connection, hash: i64, key: &AnswerKey) -> Result<bool> {
-    let sql = "SELECT 1 FROM answer_hashes WHERE hash = ?1";
-    let is_noted = connection.prepare_cached(sql)?.exists([hash])?;
-    Ok(is_noted && answer_at(connection, hash, key)?.is_some())
-}
-
-/// The answer under a key whose hash is known.
+/// The answer under a key whose hash is known. Each stretch of 65,536 answers is asked for it, the newest first.
 pub(super) fn answer_at(connection: &Connection, hash: i64, key: &AnswerKey) -> Result<Option<Answer>> {
-    let sql = "SELECT request, status, body, at FROM answer_hashes JOIN answers USING (place)
-               WHERE hash = ?1 AND tenant = ?2 AND endpoint = ?3 AND key = ?4";
+    let sql = "WITH RECURSIVE stretches (stretch) AS (
+                   SELECT max(place) >> 16 FROM answers
+                   UNION ALL
+                   SELECT stretch - 1 FROM stretches WHERE stretch > (SELECT min(place) >> 16 FROM answers)
+               )
+               SELECT request, status, body, at
+               FROM stretches CROSS JOIN answer_keys USING (stretch) CROSS JOIN answers USING (place)
+               WHERE hash = ?1 AND tenant = ?2 AND endpoint = ?3 AND key = ?4 LIMIT 1";
     let values: [&dyn ToSql; 4] = [&hash, &key.tenant, &key.endpoint, &key.key.to_hex().into_bytes()];
     one(connection, sql, &values, |row| {
         Ok(Answer {

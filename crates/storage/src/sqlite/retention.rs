@@ -70,7 +70,7 @@ pub(super) fn delete_answers(connection: &Connection, before: Millis, limit: usi
     })?;
     for (place, key) in old {
         let hash = answer_hash(&key);
-        let sql = "DELETE FROM answer_hashes WHERE hash = ?1 AND place = ?2";
+        let sql = "DELETE FROM answer_keys WHERE stretch = ?2 >> 16 AND hash = ?1 AND place = ?2";
         connection.prepare_cached(sql)?.execute(params![hash, place])?;
         connection.prepare_cached("DELETE FROM answers WHERE place = ?1")?.execute([place])?;
     }

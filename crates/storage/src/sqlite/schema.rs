@@ -164,6 +164,18 @@ const STEPS: &[&str] = &[
     CREATE INDEX activities_by_run ON activities (run_id);
     CREATE INDEX tags_by_run ON tags (run);
     ",
+    // Keys are random, so with one table for all of them every key dirtied a page of its own once there were many. Those of a
+    // stretch are together, and the newest stretch is small however many there are.
+    "
+    CREATE TABLE answer_keys (
+        stretch INTEGER NOT NULL,
+        hash INTEGER NOT NULL,
+        place INTEGER NOT NULL,
+        PRIMARY KEY (stretch, hash, place)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO answer_keys SELECT place >> 16, hash, place FROM answer_hashes ORDER BY 1, 2, 3;
+    DROP TABLE answer_hashes;
+    ",
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
@@ -180,4 +192,59 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
         transaction.commit()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use canon::digest::Digest;
+    use flow::store::AnswerKey;
+
+    use super::super::reads;
+    use super::*;
+
+    fn key(name: &str) -> AnswerKey {
+        let (tenant, endpoint) = ("t".to_owned(), "createRun".to_owned());
+        AnswerKey { tenant, endpoint, key: Digest::of_bytes(name.as_bytes()) }
+    }
+
+    /// As a program of the third version left it, with an answer at each place.
+    fn third_version(places: &[i64]) -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        for step in &STEPS[..3] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 3).unwrap();
+        for place in places {
+            let key = key(&place.to_string());
+            let sql = "INSERT INTO answers VALUES (?1, ?2, ?3, ?4, ?4, 201, zeroblob(1), 0)";
+            let digest = key.key.to_hex().into_bytes();
+            connection.execute(sql, rusqlite::params![place, key.tenant, key.endpoint, digest]).unwrap();
+            let hash = reads::answer_hash(&key);
+            connection.execute("INSERT INTO answer_hashes VALUES (?1, ?2)", [hash, *place]).unwrap();
+        }
+        connection
+    }
+
+    #[test]
+    fn answers_of_an_older_version_are_found_in_every_stretch() {
+        let places = [1, 65_535, 65_536, 200_000, 1 << 20];
+        let mut connection = third_version(&places);
+        migrate(&mut connection).unwrap();
+        let found = |name: &str| {
+            let key = key(name);
+            reads::answer_at(&connection, reads::answer_hash(&key), &key).unwrap()
+        };
+        for place in places {
+            assert!(found(&place.to_string()).is_some(), "{place}");
+        }
+        assert!(found("another").is_none());
+    }
+
+    #[test]
+    fn nothing_is_found_where_there_is_nothing() {
+        let mut connection = third_version(&[]);
+        migrate(&mut connection).unwrap();
+        let key = key("any");
+        assert!(reads::answer_at(&connection, reads::answer_hash(&key), &key).unwrap().is_none());
+    }
 }

@@ -1,8 +1,8 @@
 //! Which idempotency keys may have been used.
 //!
 //! Nearly every key is new, and to find nothing in the file costs as much as to find something. So there is a bit for each hash of a
-//! key, a little of the hash for each place: where the bit is not set the key was never seen, where it is set the file is asked. The
-//! writer, which decides, always asks the file.
+//! key, a little of the hash for each place: where the bit is not set the key was never seen, where it is set the file is asked.
+//! Only the writer adds keys, and it notes each before it commits it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use rusqlite::Connection;
 
 use super::memory::Memory;
 
-/// How many bits there are, as a power of two: two mebibytes. A million keys set one bit in seventeen.
-const BITS: u32 = 24;
+/// How many bits there are, as a power of two: eight mebibytes. Ten million keys set one bit in seven.
+const BITS: u32 = 26;
 
 /// The bits.
 pub(super) struct SeenKeys {
@@ -50,7 +50,7 @@ impl SeenKeys {
 
     /// Notes every key of the file, until told to stop. What is committed meanwhile, the writer notes.
     fn load(&self, connection: &Connection, stop: &AtomicBool) -> rusqlite::Result<()> {
-        let mut statement = connection.prepare("SELECT hash FROM answer_hashes")?;
+        let mut statement = connection.prepare("SELECT hash FROM answer_keys")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             if stop.load(Ordering::Relaxed) {

@@ -94,7 +94,7 @@ async fn a_published_version_is_found_in_every_place_and_read_back_byte_for_byte
     }
     for (path, place) in [
         ("/v1/index.json", "/packs/0/name"),
-        ("/v1/packs/-/search?q=FETCHES", "/packs/0/name"),
+        ("/v1/packs/-/search?q=FETCHES", "/results/0/name"),
         ("/v1/packs/-/by-type/acme.fetch", "/packs/0/name"),
     ] {
         let found = host.get(path).await.expect(200);
