@@ -75,6 +75,7 @@ fn another_attempt_and_the_end_of_a_run_are_because_of_a_failure() {
     world.create("w");
     world.pass(60_000);
     assert_eq!(world.find(EventKind::NodeRetried)[0].payload["lastError"]["code"], "broken");
+    caused(&world, (EventKind::NodeRetried, 0), (EventKind::NodeStarted, 0));
     caused(&world, (EventKind::NodeStarted, 1), (EventKind::NodeRetried, 0));
     caused(&world, (EventKind::RunFailed, 0), (EventKind::NodeFailed, 0));
 }

@@ -206,9 +206,7 @@ fn a_write_is_combined_as_its_event_says_and_recorded_as_it_was_made() {
     let mut world = World::new(&[document]);
     world.create("w");
     assert_eq!(world.snapshot("r")["channels"]["c"], json!({"x": 1, "y": 2}));
-    let mut events = world.run().events.clone();
-    let mut written = events.iter_mut().filter(|event| event.kind == EventKind::ChannelWritten);
-    let second = written.nth(1).unwrap();
+    let second = world.find(EventKind::ChannelWritten)[1];
     assert_eq!(
         (&second.payload["value"], &second.payload["reducer"]),
         (&json!({"y": 2}), &json!("merge")),
@@ -217,7 +215,7 @@ fn a_write_is_combined_as_its_event_says_and_recorded_as_it_was_made() {
     for (reducer, after) in
         [("replace", json!({"y": 2})), ("append", json!([{"y": 2}])), ("vendor.acme.deep", json!({"y": 2}))]
     {
-        let mut events = events.clone();
+        let mut events = world.run().events.clone();
         let place = events.iter().rposition(|event| event.kind == EventKind::ChannelWritten).unwrap();
         events[place].payload["reducer"] = reducer.into();
         let run = world.run();
