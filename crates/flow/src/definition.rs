@@ -154,6 +154,18 @@ pub enum Masking {
     Passthrough,
 }
 
+impl Masking {
+    /// The spelling on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mask => "mask",
+            Self::Omit => "omit",
+            Self::Hash => "hash",
+            Self::Passthrough => "passthrough",
+        }
+    }
+}
+
 impl Definition {
     /// Reads and checks a document.
     ///

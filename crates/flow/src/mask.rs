@@ -100,6 +100,11 @@ pub struct Mask<'d> {
 }
 
 impl<'d> Mask<'d> {
+    /// How it hides.
+    pub const fn masking(&self) -> Masking {
+        self.masking
+    }
+
     /// The mask of a workflow; nothing where its events are shown as they are.
     pub fn of(definition: &'d Definition) -> Option<Self> {
         let variables = definition.variables.iter().filter(|variable| variable.sensitive);
@@ -125,6 +130,18 @@ impl<'d> Mask<'d> {
             EventKind::ChannelWritten if self.channels.contains(text("channel")) => {
                 self.hide(event, &["value"])
             }
+            EventKind::InterruptResolved | EventKind::NodeResumed if self.is_sensitive(event) => {
+                self.hide(event, &["resumeValue"])
+            }
+            EventKind::ClarificationResolved if self.is_sensitive(event) => {
+                let mut masked = event.clone();
+                // The answers have to be an object, so they are one with nothing in it.
+                masked.payload.insert("answers".into(), Value::Object(Map::new()));
+                Cow::Owned(masked)
+            }
+            EventKind::ApprovalReceived if self.is_sensitive(event) => {
+                self.hide(event, &["feedback", "comment", "refineFeedback", "editedArtifactData"])
+            }
             EventKind::NodeCompleted => {
                 let sensitive = event.node_id.as_deref().and_then(|id| self.outputs.get(id));
                 match (sensitive, event.payload.get("outputs")) {
@@ -141,6 +158,11 @@ impl<'d> Mask<'d> {
             EventKind::RunCompleted => self.hide(event, &["outputs"]),
             _ => Cow::Borrowed(event),
         }
+    }
+
+    /// Whether a node of which something is hidden told it. What somebody answered is what such a node gives.
+    fn is_sensitive(&self, event: &Event) -> bool {
+        event.node_id.as_deref().is_some_and(|id| self.outputs.contains_key(id))
     }
 
     fn hide<'e>(&self, event: &'e Event, members: &[&str]) -> Cow<'e, Event> {

@@ -159,6 +159,25 @@ mod tests {
             assert_eq!(modes.show(&EventKind::NodeStarted), started, "{text:?}");
             assert_eq!(modes.show(&EventKind::OutputChunk), chunk, "{text:?}");
         }
+        let shown = [
+            "run.paused",
+            "run.resumed",
+            "node.skipped",
+            "node.cancelled",
+            "node.suspended",
+            "node.dispatched",
+        ];
+        let shown =
+            shown.into_iter().chain(["approval.requested", "clarification.resolved", "interrupt.requested"]);
+        let shown = shown.chain(["artifact.created", "workspace.updated", "eval.started", "deployment.done"]);
+        let hidden = ["node.started", "node.retried", "variable.changed", "version.pinned", "lease.acquired"];
+        let hidden = hidden.into_iter().chain(["log.appended", "acme.thing"]);
+        let updates = StreamModes::parse(None).unwrap();
+        let debug = StreamModes::parse(Some("debug")).unwrap();
+        for (kind, expected) in shown.map(|kind| (kind, true)).chain(hidden.map(|kind| (kind, false))) {
+            assert_eq!(updates.show(&EventKind::parse(kind)), expected, "{kind}");
+            assert!(debug.show(&EventKind::parse(kind)), "{kind}");
+        }
         for text in ["", "all", "updates,all", "values,updates", "debug,values"] {
             assert_eq!(StreamModes::parse(Some(text)), Err(UnsupportedMode), "{text}");
         }

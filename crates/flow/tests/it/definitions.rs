@@ -76,7 +76,7 @@ fn every_conformance_workflow_is_taken_unless_it_needs_what_is_not_served() {
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
     type Change = fn(&mut Value);
-    let cases: [(&str, Change, &str); 22] = [
+    let cases: [(&str, Change, &str); 24] = [
         ("no object", |w| *w = json!([]), ": a workflow is a JSON object"),
         ("a foreign member", |w| w["nods"] = json!(1), "/nods: unknown; did you mean `nodes`?"),
         (
@@ -102,6 +102,19 @@ fn what_is_wrong_is_told_with_its_place() {
             "an edge from nowhere",
             |w| w["edges"][0]["sourceNodeId"] = json!("z"),
             "/edges/0/sourceNodeId: no node has this id",
+        ),
+        (
+            "an edge twice",
+            |w| {
+                let again = w["edges"][0].clone();
+                w["edges"].as_array_mut().unwrap().push(again);
+            },
+            "/edges/1/id: another edge has this id",
+        ),
+        (
+            "an edge to nowhere",
+            |w| w["edges"][0]["targetNodeId"] = json!("z"),
+            "/edges/0/targetNodeId: no node has this id",
         ),
         (
             "an unknown rule",
@@ -219,6 +232,35 @@ fn types_behind_a_gate_are_refused_where_it_is_closed() {
                 && problem.node_id.as_deref() == Some("a")
         });
         assert!(told, "{type_id}: {problems:?}");
+    }
+}
+
+#[test]
+fn every_type_that_the_protocol_reserves_is_served() {
+    let known: Vec<String> = flow::definition::NodeType::all().map(|kind| kind.to_string()).collect();
+    for reserved in [
+        "core.start",
+        "core.end",
+        "core.conditional",
+        "core.delay",
+        "core.loop",
+        "core.parallel",
+        "core.merge",
+        "core.setVariable",
+        "core.getVariable",
+        "core.interrupt",
+        "core.identity",
+        "core.subWorkflow",
+        "core.channelWrite",
+        "core.noop",
+        "core.fail",
+        "core.approvalGate",
+        "core.clarificationGate",
+        "core.orchestrator.supervisor",
+        "core.dispatch",
+        "core.conversationGate",
+    ] {
+        assert!(known.iter().any(|kind| kind == reserved), "{reserved}");
     }
 }
 

@@ -221,6 +221,39 @@ fn what_becomes_of_a_sub_workflow_that_fails() {
 }
 
 #[test]
+fn a_child_gives_what_it_has_and_ends_with_its_parent_unless_it_is_not_to() {
+    let mut child = workflow("child", &[("d", "core.delay", json!({"ms": 10}))], &[]);
+    child["variables"] = json!([{"name": "has", "type": "number", "defaultValue": 1}]);
+    let mapping = json!({"kept": "has not", "got": "has"});
+    let call = |follows: Value| {
+        let mut config = json!({"workflowId": "child", "outputMapping": mapping});
+        if !follows.is_null() {
+            config["propagateCancellation"] = follows;
+        }
+        let mut document = workflow("w", &[("n", "core.subWorkflow", config)], &[]);
+        document["variables"] = json!([{"name": "kept", "type": "string", "defaultValue": "mine"}]);
+        let mut world = World::new(&[document, child.clone()]);
+        world.create("w");
+        world
+    };
+    let mut world = call(json!(null));
+    world.pass(10);
+    let variables = &world.snapshot("r")["variables"];
+    assert_eq!((&variables["kept"], &variables["got"]), (&json!("mine"), &json!(1)));
+    for (follows, after) in [
+        (json!(null), RunStatus::Cancelled),
+        (json!(true), RunStatus::Cancelled),
+        (json!(false), RunStatus::Running),
+    ] {
+        let mut world = call(follows.clone());
+        let (_, child) = world.children().remove(0);
+        let cancel = flow::engine::Input::Cancel { reason: None, by: "me".into(), parent_run_id: None };
+        world.give("r", cancel).unwrap();
+        assert_eq!(world.runs[&child].state.status, after, "{follows}");
+    }
+}
+
+#[test]
 fn a_second_attempt_of_a_sub_workflow_is_another_child() {
     let nodes = [("n", "core.subWorkflow", json!({"workflowId": "child"}))];
     let mut document = workflow("w", &nodes, &[]);

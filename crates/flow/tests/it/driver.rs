@@ -159,7 +159,9 @@ impl World {
         check_log(&run.events);
         let folded = RunState::fold(&run.definition, run.genesis.clone(), &run.events).unwrap();
         assert_eq!(folded, run.state, "the fold of the events is the state");
-        schemas::check_snapshot(&snapshot(&run.definition, &run.state, self.now));
+        let shown = snapshot(&run.definition, &run.state, self.now);
+        schemas::check_snapshot(&shown);
+        check_shown(&shown, run.state.status);
         let (status, parent) = (run.state.status, run.genesis.parent.clone());
         if status.is_terminal()
             && !was_over
@@ -306,6 +308,22 @@ pub(crate) fn shape(events: &[Event]) -> Vec<String> {
         None => event.kind.to_string(),
     };
     events.iter().map(line).collect()
+}
+
+/// The laws of every snapshot.
+fn check_shown(shown: &Value, status: RunStatus) {
+    let error = shown.get("error");
+    assert_eq!(error.is_some(), status == RunStatus::Failed, "an error is what a run failed with");
+    let members = error.and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    assert!(
+        members.into_iter().all(|name| ["code", "message", "details"].contains(&name.as_str())),
+        "{error:?}"
+    );
+    let waits = shown.get("interrupt").map(|open| &open["nodeId"]);
+    assert!(
+        !status.is_waiting() || waits == shown.get("currentNodeId"),
+        "the node that waits is the current one"
+    );
 }
 
 /// The laws of every log.

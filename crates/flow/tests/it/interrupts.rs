@@ -127,6 +127,98 @@ fn answers_and_what_follows() {
 }
 
 #[test]
+fn what_a_run_waits_for_is_told_by_its_status() {
+    use RunStatus::{WaitingApproval, WaitingExternal, WaitingInput};
+    let asked = |kind: &str, data: Value| json!({"kind": kind, "data": data});
+    let cases = [
+        ("core.interrupt", json!({"kind": "approval"}), "approval", WaitingApproval),
+        (
+            "core.interrupt",
+            asked("clarification", json!({"questions": [{"id": "q", "question": "?"}]})),
+            "clarification",
+            WaitingInput,
+        ),
+        (
+            "core.interrupt",
+            asked("external-event", json!({"eventType": "e", "correlation": {"id": 7}})),
+            "external-event",
+            WaitingExternal,
+        ),
+        ("core.interrupt", asked("custom", json!({"customKind": "x"})), "custom", WaitingInput),
+        ("core.conversationGate", json!({}), "conversation.exchange", WaitingApproval),
+        ("core.conformance.mock-agent", json!({"mockConfidence": 0.1}), "low-confidence", WaitingApproval),
+    ];
+    for (type_id, config, kind, status) in cases {
+        let world = one(type_id, config);
+        assert_eq!(world.status(), status, "{kind}");
+        let requested = &world.find(EventKind::InterruptRequested)[0];
+        assert_eq!((&requested.payload["kind"], requested.node_id.as_deref()), (&json!(kind), Some("n")));
+        for member in ["interruptId", "key", "requestedAt", "data"] {
+            assert!(requested.payload.contains_key(member), "{kind}: {member}");
+        }
+        let shown = &world.snapshot("r")["interrupt"];
+        assert_eq!((&shown["kind"], &shown["nodeId"]), (&json!(kind), &json!("n")));
+        assert_eq!(shown["data"], requested.payload["data"], "{kind}");
+    }
+}
+
+#[test]
+fn a_rejection_is_a_veto_unless_a_majority_was_asked_for() {
+    use RunStatus::{Failed, WaitingApproval};
+    for (policy, required, after) in [
+        (json!(null), 2, vec![Failed]),
+        (json!("single-veto"), 3, vec![Failed]),
+        (json!("majority"), 2, vec![WaitingApproval, Failed]),
+        (json!("majority"), 4, vec![WaitingApproval, WaitingApproval, Failed]),
+    ] {
+        let mut config = json!({"requiredApprovals": required});
+        if !policy.is_null() {
+            config["rejectionPolicy"] = policy.clone();
+        }
+        let mut world = one("core.approvalGate", config);
+        for (voter, status) in after.into_iter().enumerate() {
+            let vote = json!({"action": "reject", "voter": voter.to_string()});
+            let told = world.resolve("n", vote).unwrap();
+            let vote = told.iter().find(|event| event.kind == EventKind::ApprovalReceived).unwrap();
+            assert_eq!(vote.payload["decidedBy"], voter.to_string(), "a vote has its voter");
+            assert!(vote.payload["decidedAt"].is_string() && vote.payload["action"] == "reject");
+            assert_eq!(world.status(), status, "{policy} of {required} after {voter}");
+        }
+    }
+}
+
+#[test]
+fn a_decision_that_is_exactly_sure_enough_stands() {
+    for (confidence, threshold, stands) in [
+        (json!(0.7), None, true),
+        (json!(0.69), None, false),
+        (json!(0.69), Some(0.69), true),
+        (json!(0.9), Some(0.95), false),
+        (json!(null), None, true),
+    ] {
+        let plan = json!([{"kind": "terminate"}]);
+        let mut config = json!({"mockDispatchPlan": plan});
+        if !confidence.is_null() {
+            config["mockConfidence"] = confidence.clone();
+        }
+        let nodes = [("s", "core.orchestrator.supervisor", config), ("d", "core.dispatch", json!({}))];
+        let mut world = World::new(&[workflow("w", &nodes, &[("s", "d"), ("d", "s")])]);
+        let options = threshold.map_or(json!({}), |threshold| json!({"escalationThreshold": threshold}));
+        world.create_with("w", json!({}), options);
+        let decided = !world.find(EventKind::OrchestratorDecided).is_empty();
+        assert_eq!((decided, world.status() == RunStatus::Completed), (stands, stands), "{confidence}");
+        if !stands {
+            let told = &world.find(EventKind::NodeSuspended)[0].payload;
+            assert_eq!(told["reason"], "low-confidence");
+            assert_eq!(
+                (&told["observed"], &told["threshold"]),
+                (&confidence, &json!(threshold.unwrap_or(0.7)))
+            );
+        }
+    }
+}
+
+#[test]
 fn an_answer_by_token_where_a_key_is_needed() {
     let mut world = one("core.approvalGate", json!({"profile": "openwop-interrupt-auth-required"}));
     let by_token = world.resolve_as("r", "n", json!({"action": "accept"}), "somebody", true);

@@ -48,6 +48,10 @@ fn what_becomes_of_a_delay_while_the_run_is_paused() {
         world.pass(50);
         world.give("r", pause(policy)).unwrap();
         assert_eq!(world.status(), RunStatus::Paused);
+        let told = &world.find(EventKind::RunPaused)[0].payload;
+        let spelt = if policy == DrainPolicy::Immediate { "immediate" } else { "drain-current-node" };
+        assert_eq!((&told["reason"], &told["drainPolicy"]), (&json!("lunch"), &json!(spelt)));
+        assert_eq!(told["pausedAt"], world.snapshot("r")["pausedAt"]);
         assert_eq!(world.give("r", pause(policy)).unwrap(), [], "to pause again is no change");
         world.pass(100);
         world.give("r", Input::Resume { reason: None }).unwrap();
@@ -174,6 +178,27 @@ fn a_restart_asks_again_for_an_effect_under_the_same_identity() {
 }
 
 #[test]
+fn an_effect_has_the_identity_that_the_protocol_defines() {
+    let world = World::new(&[delays()]);
+    let id = |tenant: &str, run_id: &str, node: &str, ordinal: u32, provider: &str| {
+        let mut genesis = world.genesis(run_id, "w", json!({}), json!({}));
+        genesis.tenant = tenant.into();
+        flow::engine::ids::logical_invocation_id(&genesis, node, ordinal, provider)
+    };
+    let known = id("tenant", "run_1", "node", 3, "provider");
+    // The SHA-256 of `openwop:activity:v2`, `tenant`, `run_1`, `node`, `3` and `provider` with zero bytes between, worked out elsewhere.
+    assert_eq!(known, "IX9kPamzQ2GQQ4bTKfEemcydPRnqLA5y5LhnrPTbOtw");
+    let others = [
+        id("other", "run_1", "node", 3, "provider"),
+        id("tenant", "run_2", "node", 3, "provider"),
+        id("tenant", "run_1", "nodes", 3, "provider"),
+        id("tenant", "run_1", "node", 4, "provider"),
+        id("tenant", "run_1", "node", 3, "providers"),
+    ];
+    assert!(others.iter().all(|other| *other != known));
+}
+
+#[test]
 fn attempts_and_the_pauses_between_them() {
     let mut document = workflow("w", &[("e", "core.conformance.side-effect", json!({}))], &[]);
     document["settings"]["maxRetries"] = 2.into();
@@ -207,6 +232,50 @@ fn attempts_and_the_pauses_between_them() {
 }
 
 #[test]
+fn how_long_a_delay_takes_is_said_by_the_caller_then_the_port_then_the_author() {
+    let config = json!({"delayMs": 300, "durationMs": 400, "ms": 500});
+    let (of_duration, plain) = (json!({"durationMs": 400, "ms": 500}), json!({"ms": 500}));
+    let port = json!({"delayMs": {"type": "static", "value": 200}});
+    let cases = [
+        (json!({"delaySeconds": 0.1}), port.clone(), config.clone(), 100),
+        (json!({}), port, config.clone(), 200),
+        (json!({}), json!({}), config, 300),
+        (json!({}), json!({}), of_duration, 400),
+        (json!({}), json!({}), plain, 500),
+        (json!({}), json!({}), json!({}), 0),
+    ];
+    for (inputs, ports, config, expected) in cases {
+        let mut document = workflow("w", &[("d", "core.delay", config.clone())], &[]);
+        document["nodes"][0]["inputs"] = ports;
+        let mut world = World::new(&[document]);
+        world.create_with("w", inputs, json!({}));
+        if expected > 0 {
+            world.pass(expected - 1);
+            assert_eq!(world.status(), RunStatus::Running, "{config}: before {expected}");
+            world.pass(1);
+        }
+        assert_eq!(world.status(), RunStatus::Completed, "{config}: at {expected}");
+    }
+}
+
+#[test]
+fn a_failure_that_is_meant_has_the_code_and_the_words_of_the_author() {
+    for (config, code, message) in [
+        (json!({}), "conformance_test_failure", "Intentional conformance failure"),
+        (json!({"code": "mine", "message": "as planned"}), "mine", "as planned"),
+    ] {
+        let mut world = World::new(&[workflow("w", &[("f", "core.fail", config)], &[])]);
+        world.create("w");
+        assert_eq!(world.shape("r"), ["run.started", "node.started f", "node.failed f", "run.failed"]);
+        let told = &world.find(EventKind::RunFailed)[0].payload;
+        assert_eq!(told["failedNodeId"], "f");
+        for error in [&told["error"], &world.snapshot("r")["error"]] {
+            assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!(message)));
+        }
+    }
+}
+
+#[test]
 fn a_run_that_takes_too_long_fails() {
     let cases = [
         (json!({"timeout": 40}), json!({}), 7_u64 * 86_400_000, 40),
@@ -225,6 +294,46 @@ fn a_run_that_takes_too_long_fails() {
         assert_eq!(world.shape("r")[2..], ["cap.breached", "node.cancelled a", "run.failed"]);
         let breach = &world.find(EventKind::CapBreached)[0].payload;
         assert!(breach["observed"].as_u64() > breach["limit"].as_u64() && breach["limit"] == after);
+    }
+}
+
+#[test]
+fn a_wish_beyond_a_limit_of_the_host_is_cut_down_to_it() {
+    let plan: Vec<Value> = (0..9).map(|_| json!({"kind": "next-worker", "nextWorkerIds": ["w"]})).collect();
+    let loops = workflow(
+        "loops",
+        &[
+            ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
+            ("d", "core.dispatch", json!({})),
+        ],
+        &[("s", "d"), ("d", "s")],
+    );
+    let nodes = ["a", "b", "c"].map(|id| (id, "core.noop", json!({})));
+    let chain = workflow("chain", &nodes, &[("a", "b"), ("b", "c")]);
+    let limits = Limits {
+        max_node_executions: 2,
+        max_run_duration_ms: 40,
+        max_loop_iterations: 1,
+        ..Limits::default()
+    };
+    let cases = [
+        ("chain", "recursionLimit", "node-executions", 2, "recursion_limit_exceeded"),
+        ("w", "runTimeoutMs", "run-duration", 40, "run_timeout"),
+        ("loops", "maxLoopIterations", "loop-iterations", 1, "loop_limit_exceeded"),
+    ];
+    for (workflow_id, option, kind, limit, code) in cases {
+        let mut world = World::new(&[delays(), chain.clone(), loops.clone()]);
+        world.limits = limits;
+        if workflow_id == "loops" {
+            world.limits.max_node_executions = 100;
+            world.limits.max_run_duration_ms = 100_000;
+        }
+        world.create_with(workflow_id, json!({}), json!({option: 1_000_000_000}));
+        world.pass(1000);
+        let breach = &world.find(EventKind::CapBreached)[0].payload;
+        assert_eq!((&breach["kind"], &breach["limit"]), (&json!(kind), &json!(limit)));
+        assert!(breach["observed"].as_u64() > breach["limit"].as_u64(), "{breach:?}");
+        assert_eq!(world.snapshot("r")["error"]["code"], code);
     }
 }
 
@@ -317,6 +426,27 @@ fn variables_that_are_set_from_outside() {
     assert_eq!(world.snapshot("r")["variables"]["x"], 1);
     world.pass(100);
     assert_eq!(world.give("r", assign("x")), Err(Refusal::Conflict { status: RunStatus::Completed }));
+}
+
+#[test]
+fn an_event_of_a_later_edition_is_read_and_changes_nothing() {
+    let mut world = World::new(&[workflow("w", &[("gate", "core.approvalGate", json!({}))], &[])]);
+    world.create("w");
+    let before = world.snapshot("r");
+    let sequence = world.run().events.len();
+    let told = json!({
+        "eventId": "evt_9", "runId": "r", "type": "node.dreamt", "nodeId": "gate", "payload": {"of": "sheep"},
+        "timestamp": "2026-10-26T07:33:21.000Z", "sequence": sequence, "schemaVersion": 99, "engineVersion": "9",
+        "later": [{"more": true}],
+    });
+    let event = flow::event::wire::decode(told.to_string().as_bytes()).unwrap();
+    assert_eq!(event.kind.as_str(), "node.dreamt");
+    let run = world.runs.get_mut("r").unwrap();
+    run.state.apply(&run.definition, &event).unwrap();
+    run.events.push(event);
+    assert_eq!(world.snapshot("r"), before);
+    world.resolve("gate", json!({"action": "accept"})).unwrap();
+    assert_eq!(world.status(), RunStatus::Completed);
 }
 
 #[test]

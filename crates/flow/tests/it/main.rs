@@ -9,6 +9,7 @@
 )]
 
 mod bounds;
+mod causes;
 mod definitions;
 mod dispatch;
 mod documents;

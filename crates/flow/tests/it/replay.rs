@@ -141,6 +141,20 @@ fn sources() -> Vec<(&'static str, World)> {
                 .unwrap();
         },
     );
+    let write = |value: u64| json!({"channelName": "c", "value": value});
+    let aging = [
+        ("a", "core.channelWrite", write(1)),
+        ("b", "core.delay", json!({"ms": 60})),
+        ("c", "core.channelWrite", write(2)),
+        ("d", "core.delay", json!({"ms": 60})),
+        ("e", "core.channelWrite", write(3)),
+    ];
+    let mut aging = workflow("w", &aging, &[("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]);
+    aging["channels"] = json!({"c": {"reducer": "append", "ttlMs": 100}});
+    add("entries that age", aging, vec![], |world| {
+        world.pass(1000);
+        assert_eq!(world.run().state.channels["c"].value, json!([2, 3]));
+    });
     let mut timed = workflow("w", &[("a", "core.delay", json!({"ms": 400}))], &[]);
     timed["settings"]["timeout"] = 50.into();
     add("too long", timed, vec![], |world| world.pass(60));
@@ -161,6 +175,7 @@ fn a_replay_of_a_run_that_is_over_repeats_it_from_every_place() {
             let times = |events: &[Event]| events.iter().map(|event| event.timestamp).collect::<Vec<_>>();
             assert_eq!(times(&events), times(&source), "{name}: it is told at the time of the source");
             assert_eq!(state.variables, world.run().state.variables, "{name}");
+            assert_eq!(state.channels, world.run().state.channels, "{name}: entries age as they did");
         }
     }
 }

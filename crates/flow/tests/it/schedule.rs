@@ -47,6 +47,32 @@ fn rules_and_what_they_make_of_two_sources() {
 }
 
 #[test]
+fn where_edges_to_a_node_disagree_the_rule_of_the_first_by_id_counts() {
+    for (first, second, last) in
+        [("all_complete", "all_success", "c=completed"), ("any_failed", "all_success", "c=completed")]
+    {
+        for ids in [["x1", "x2"], ["x2", "x1"]] {
+            let mut document = workflow(
+                "w",
+                &[
+                    ("a", "core.noop", json!({})),
+                    ("b", "core.fail", json!({})),
+                    ("c", "core.noop", json!({})),
+                ],
+                &[("a", "c"), ("b", "c")],
+            );
+            for (place, id) in ids.iter().enumerate() {
+                let rule = if *id == "x1" { first } else { second };
+                document["edges"][place]["id"] = (*id).into();
+                document["edges"][place]["triggerRule"] = rule.into();
+            }
+            let (states, _) = states(document);
+            assert!(states.ends_with(last), "{first} before {second}, {ids:?}: {states}");
+        }
+    }
+}
+
+#[test]
 fn a_failure_that_was_waited_for_and_not_taken_on_fails_the_run() {
     // `c` could have begun by another source, and none came.
     let mut document =

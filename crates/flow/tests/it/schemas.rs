@@ -105,3 +105,51 @@ pub(crate) fn check_snapshot(snapshot: &Value) {
         panic!("snapshot at {}: {error}\n{snapshot:#}", error.instance_path());
     }
 }
+
+/// What the protocol names under the prefixes that it keeps for itself.
+const RESERVED: [&str; 31] = [
+    "run.started",
+    "run.completed",
+    "run.failed",
+    "run.cancelled",
+    "run.paused",
+    "run.resumed",
+    "run.resuming",
+    "run.dead_lettered",
+    "run.restored-from-snapshot",
+    "run.annotated",
+    "node.started",
+    "node.completed",
+    "node.failed",
+    "node.suspended",
+    "node.suspend-failed",
+    "node.resumed",
+    "node.retried",
+    "node.skipped",
+    "node.cancelled",
+    "node.dispatched",
+    "approval.requested",
+    "approval.received",
+    "approval.granted",
+    "approval.rejected",
+    "approval.overridden",
+    "clarification.requested",
+    "clarification.resolved",
+    "channel.written",
+    "cap.breached",
+    "replay.diverged",
+    "replay.divergedAtRefusal",
+];
+
+#[test]
+fn no_kind_of_event_is_invented_under_a_prefix_of_the_protocol() {
+    let prefixes = ["run.", "node.", "approval.", "clarification.", "cap.", "channel.", "replay."];
+    for kind in flow::event::EventKind::WRITTEN {
+        let kind = kind.as_str();
+        let reserved = prefixes.iter().any(|prefix| kind.starts_with(prefix));
+        assert!(!reserved || RESERVED.contains(&kind), "{kind} is not one of the protocol");
+        if let Some(schemas) = schemas().filter(|_| reserved) {
+            assert!(schemas.payloads.contains_key(kind), "{kind} has no published payload");
+        }
+    }
+}

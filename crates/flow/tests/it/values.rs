@@ -84,6 +84,9 @@ fn written(channel: Value, writes: &[Value]) -> Result<Value, String> {
     }
 }
 
+/// When the first write of [`written`] is made.
+const START_TEXT: &str = "2026-10-26T07:33:20.000Z";
+
 #[test]
 fn reducers() {
     let cases = [
@@ -112,6 +115,24 @@ fn reducers() {
             json!({"reducer": "message"}),
             vec![json!({"messageId": 1, "x": 1}), json!({"messageId": 1, "x": 2}), json!({"messageId": 2})],
             Ok(json!([{"messageId": 1, "x": 1}, {"messageId": 2}])),
+        ),
+        (
+            json!({"reducer": "append", "maxSize": 2, "ttlMs": 15}),
+            vec![json!(1), json!(2), json!(3), json!(4)],
+            Ok(json!([3, 4])),
+        ),
+        (
+            json!({"reducer": "append", "maxSize": 1, "ttlMs": 15}),
+            vec![json!(1), json!(2), json!(3), json!(4)],
+            Ok(json!([4])),
+        ),
+        (
+            json!({"reducer": "feedback"}),
+            vec![json!("shorter"), json!({"feedback": "better", "timestamp": "t", "iteration": 7})],
+            Ok(json!([
+                {"feedback": "shorter", "timestamp": START_TEXT, "iteration": 1},
+                {"feedback": "better", "timestamp": "t", "iteration": 7},
+            ])),
         ),
         (json!({"reducer": "vendor.acme.max"}), vec![json!(1), json!(2)], Ok(json!(2))),
         (json!({"reducer": "merge"}), vec![json!(1)], Err("validation_error".into())),
@@ -150,6 +171,60 @@ fn reducers() {
 }
 
 #[test]
+fn a_channel_that_is_closed_to_a_node_says_to_whom_it_is_open() {
+    let writes = ("core.channelWrite", json!({"channelName": "c", "value": 1}));
+    let reads = ("core.getVariable", json!({"name": "c"}));
+    for ((kind, config), access, side) in [
+        (writes.clone(), json!({"writers": ["other"], "readers": ["n"]}), Some("writers")),
+        (reads.clone(), json!({"writers": ["n"], "readers": ["other"]}), Some("readers")),
+        (writes.clone(), json!("private"), Some("writers")),
+        (reads.clone(), json!("private"), Some("readers")),
+        (writes, json!({"readers": []}), None),
+        (reads, json!({"writers": []}), None),
+    ] {
+        let mut document = workflow("w", &[("n", kind, config)], &[]);
+        document["channels"] = json!({"c": {"reducer": "replace", "access": access}});
+        let mut world = World::new(&[document]);
+        world.create("w");
+        let error = &world.snapshot("r")["error"];
+        let told = side.map(
+            |side| json!({"channel": "c", "requestedBy": {"nodeId": "n", "typeId": kind}, "allowed": side}),
+        );
+        assert_eq!(error.get("details"), told.as_ref(), "{kind} {access}: {error}");
+        assert_eq!(error.get("code").is_some(), side.is_some());
+    }
+}
+
+#[test]
+fn a_write_is_combined_as_its_event_says_and_recorded_as_it_was_made() {
+    let nodes = [
+        ("a", "core.channelWrite", json!({"channelName": "c", "value": {"x": 1}})),
+        ("b", "core.channelWrite", json!({"channelName": "c", "value": {"y": 2}})),
+    ];
+    let mut document = workflow("w", &nodes, &[("a", "b")]);
+    document["channels"] = json!({"c": {"reducer": "merge"}});
+    let mut world = World::new(&[document]);
+    world.create("w");
+    assert_eq!(world.snapshot("r")["channels"]["c"], json!({"x": 1, "y": 2}));
+    let second = world.find(EventKind::ChannelWritten)[1];
+    assert_eq!(
+        (&second.payload["value"], &second.payload["reducer"]),
+        (&json!({"y": 2}), &json!("merge")),
+        "what was written, and not what came of it"
+    );
+    for (reducer, after) in
+        [("replace", json!({"y": 2})), ("append", json!([{"y": 2}])), ("vendor.acme.deep", json!({"y": 2}))]
+    {
+        let mut events = world.run().events.clone();
+        let place = events.iter().rposition(|event| event.kind == EventKind::ChannelWritten).unwrap();
+        events[place].payload["reducer"] = reducer.into();
+        let run = world.run();
+        let folded = flow::state::RunState::fold(&run.definition, run.genesis.clone(), &events).unwrap();
+        assert_eq!(folded.channels["c"].value, after, "{reducer}");
+    }
+}
+
+#[test]
 fn a_channel_is_no_variable() {
     for (kind, config) in
         [("core.setVariable", json!({"name": "c", "value": 1})), ("core.identity", json!({}))]
@@ -165,8 +240,13 @@ fn a_channel_is_no_variable() {
 
 #[test]
 fn what_is_sensitive_is_hidden_in_every_way() {
-    let modes =
-        [("mask", Some(json!("[REDACTED]"))), ("omit", None), ("passthrough", Some(json!("open sesame")))];
+    let hashed = "sha256:45927c047588610b0b3ac2314a5207f0a2d608beaf140e34c003521acf2825a1";
+    let modes = [
+        ("mask", Some(json!("[REDACTED]"))),
+        ("omit", None),
+        ("hash", Some(json!(hashed))),
+        ("passthrough", Some(json!("open sesame"))),
+    ];
     for (mode, shown) in modes {
         let nodes = [
             ("a", "core.setVariable", json!({"name": "word", "value": "open sesame"})),
@@ -193,6 +273,41 @@ fn what_is_sensitive_is_hidden_in_every_way() {
         let told: String = told.collect();
         assert_eq!(told.contains("open sesame"), mode == "passthrough", "{mode}");
         assert_eq!(snapshot.to_string().contains("open sesame"), mode == "passthrough", "{mode}");
+    }
+}
+
+#[test]
+fn an_answer_that_a_node_gives_as_something_sensitive_is_hidden_in_the_log_too() {
+    let questions = json!({"questions": [{"id": "q", "question": "The word?"}]});
+    let gate = json!({"actions": ["accept", "edit-accept"]});
+    let edited = json!({"action": "edit-accept", "editedArtifactData": {"word": "open sesame"}, "comment": "open sesame"});
+    for (type_id, config, answer) in [
+        ("core.clarificationGate", questions, json!({"answers": {"q": "open sesame"}})),
+        ("core.approvalGate", gate, edited),
+        ("core.interrupt", json!({"kind": "custom", "data": {"customKind": "x"}}), json!("open sesame")),
+    ] {
+        for (outputs, hidden) in [(json!({}), false), (json!({"output": true}), true)] {
+            let mut document = workflow("w", &[("n", type_id, config.clone())], &[]);
+            document["nodes"][0]["outputSensitivity"] = outputs;
+            let mut world = World::new(&[document]);
+            world.create("w");
+            world.resolve("n", answer.clone()).unwrap();
+            assert_eq!(world.status(), RunStatus::Completed);
+            let run = world.run();
+            let mask = Mask::of(&run.definition);
+            assert_eq!(mask.is_some(), hidden);
+            let answered = [
+                EventKind::InterruptResolved,
+                EventKind::NodeResumed,
+                EventKind::ClarificationResolved,
+                EventKind::ApprovalReceived,
+            ];
+            for event in run.events.iter().filter(|event| answered.contains(&event.kind)) {
+                let told = mask.as_ref().map_or_else(|| event.clone(), |mask| mask.event(event).into_owned());
+                crate::schemas::check_event(&told);
+                assert_ne!(format!("{told:?}").contains("open sesame"), hidden, "{type_id}: {}", event.kind);
+            }
+        }
     }
 }
 

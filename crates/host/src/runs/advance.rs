@@ -254,7 +254,7 @@ impl Runs {
         let (first, last) = (events.first()?, events.last()?);
         let (run_id, tenant) = (&state.genesis.run_id, &state.genesis.tenant);
         let texts: Vec<_> = events.iter().map(|event| self.encode(tenant, run_id, event)).collect();
-        self.queue(state, events, &texts, changes);
+        self.queue(definition, state, events, &texts, changes);
         let events: Bytes = texts.join("\n").into_bytes().into();
         let snapshot = self.snapshot(definition, state, last.timestamp);
         changes.push(Change::Append {

@@ -1,6 +1,8 @@
 //! All that is known of a run, in one document, for whoever has to find out what went wrong.
 
+use flow::definition::Masking;
 use flow::event::wire;
+use flow::mask::Mask;
 use serde_json::{Map, Value, json};
 
 use super::{ApiCode, Caller, Refusal, Runs};
@@ -14,6 +16,16 @@ const MAX_SNAPSHOT_BYTES: usize = 4 << 20;
 /// How much is read from the store at once.
 const PAGE_EVENTS: usize = 1000;
 const PAGE_BYTES: usize = 1 << 20;
+
+/// What of a log goes into a bundle.
+struct Wanted<'a> {
+    run_id: &'a str,
+    /// What is hidden of the events, as it is from every reader.
+    mask: Option<&'a Mask<'a>>,
+    max_events: usize,
+    /// How large the bundle is so far.
+    size: usize,
+}
 
 impl Runs {
     /// The bundle of a run: its snapshot without tokens, and its events from the first on.
@@ -40,7 +52,11 @@ impl Runs {
             size = FRAME_BYTES + run.to_string().len();
             reason = Some("snapshot_truncated_to_size_cap");
         }
-        let (events, stopped) = self.bundled(caller, run_id, max_events.unwrap_or(usize::MAX), size)?;
+        let definition = self.pinned(&row)?;
+        let mask = Mask::of(&definition);
+        let mut wanted =
+            Wanted { run_id, mask: mask.as_ref(), max_events: max_events.unwrap_or(usize::MAX), size };
+        let (events, stopped) = self.bundled(caller, &mut wanted)?;
         let reason = stopped.or(reason);
         let nodes = run.get("nodeStates").and_then(Value::as_object).map_or(0, Map::len);
         let cost = run.pointer("/metrics/openwopCost").cloned().unwrap_or(Value::Null);
@@ -52,10 +68,10 @@ impl Runs {
             "run": run,
             "events": events,
             "spans": [],
-            "redactionMode": "mask",
+            "redactionMode": mask.as_ref().map_or(Masking::Mask, Mask::masking).as_str(),
             "truncated": reason.is_some(),
         });
-        let masked = is_masked(&bundle["run"]) || is_masked(&bundle["events"]);
+        let masked = mask.is_some() || is_masked(&bundle["run"]) || is_masked(&bundle["events"]);
         bundle["redactionApplied"] = masked.into();
         if let Some(reason) = reason {
             bundle["truncatedReason"] = reason.into();
@@ -67,26 +83,29 @@ impl Runs {
     fn bundled(
         &self,
         caller: &Caller,
-        run_id: &str,
-        max_events: usize,
-        mut size: usize,
+        wanted: &mut Wanted<'_>,
     ) -> Result<(Vec<Value>, Option<&'static str>), Refusal> {
         let mut events = Vec::new();
         let mut next = 0;
         loop {
-            let appends = self.store().appends(run_id, next, PAGE_EVENTS, PAGE_BYTES)?;
+            let appends = self.store().appends(wanted.run_id, next, PAGE_EVENTS, PAGE_BYTES)?;
             let Some(last) = appends.last().map(|append| append.last) else { return Ok((events, None)) };
             for (_, text) in appends.iter().flat_map(|append| super::feed::lines(append, next)) {
-                if events.len() >= max_events {
+                if events.len() >= wanted.max_events {
                     return Ok((events, Some("events_truncated_to_max_events")));
                 }
-                let mut event: Value = serde_json::from_str(&text).map_err(|_| {
+                let shown = match wanted.mask {
+                    None => Some(text),
+                    Some(mask) => super::feed::masked(mask, wanted.run_id, &text),
+                };
+                let event = shown.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+                let mut event = event.ok_or_else(|| {
                     Refusal::new(ApiCode::InternalError, "an event of the run cannot be read")
                 })?;
                 self.redact(&caller.tenant, &mut event);
                 // A comma besides.
-                size += event.to_string().len() + 1;
-                if size > MAX_BUNDLE_BYTES {
+                wanted.size += event.to_string().len() + 1;
+                if wanted.size > MAX_BUNDLE_BYTES {
                     return Ok((events, Some("events_truncated_to_size_cap")));
                 }
                 events.push(event);

@@ -83,9 +83,11 @@ impl Runs {
         }
     }
 
-    /// The body of the answer. A run that is at its end already is still shown as under way, as the protocol wants.
+    /// The body of the answer. It knows the states in which a run begins; one that is further already, at its end or waiting for
+    /// something from elsewhere, is still shown as under way, as the protocol wants.
     fn created<'c>(&self, run_id: &'c str, status: RunStatus) -> Created<'c> {
-        let status = if status.is_terminal() { RunStatus::Running } else { status };
+        let begins = [RunStatus::Pending, RunStatus::WaitingApproval, RunStatus::WaitingInput];
+        let status = if begins.contains(&status) { status } else { RunStatus::Running };
         let status_url = format!("{}/v1/runs/{run_id}", self.public_url());
         Created { events_url: format!("{status_url}/events"), run_id, status, status_url }
     }

@@ -183,18 +183,21 @@ impl Following {
     /// Events as a reader may see them. Most workflows hide nothing, and their bytes pass as they are.
     fn shown(&self, events: impl Iterator<Item = (u64, Arc<str>)>) -> Vec<(u64, Arc<str>)> {
         let Some(mask) = self.hiding.as_deref().and_then(Mask::of) else { return events.collect() };
-        let masked = events.filter_map(|(sequence, text)| {
-            // What cannot be read cannot be masked, and is not shown.
-            let event = wire::decode(text.as_bytes()).ok()?;
-            Some((sequence, wire::encode(&self.run_id, &mask.event(&event)).into()))
-        });
-        masked.collect()
+        let shown =
+            events.filter_map(|(sequence, text)| Some((sequence, masked(&mask, &self.run_id, &text)?)));
+        shown.collect()
     }
 
     /// The sequence of the next event.
     pub fn position(&self) -> u64 {
         self.next
     }
+}
+
+/// The text of an event as a reader may see it. What cannot be read cannot be masked, and is not shown.
+pub(super) fn masked(mask: &Mask<'_>, run_id: &str, text: &str) -> Option<Arc<str>> {
+    let event = wire::decode(text.as_bytes()).ok()?;
+    Some(wire::encode(run_id, &mask.event(&event)).into())
 }
 
 /// The events of an append from a sequence on.

@@ -195,7 +195,12 @@ impl Runs {
         let read = |run_id: &str| -> Result<_, Refusal> {
             let row = self.visible(caller, run_id)?;
             let snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
-            Ok((self.events(run_id, 0)?, snapshot))
+            let (definition, mut events) = (self.pinned(&row)?, self.events(run_id, 0)?);
+            // Compared as they are shown: a difference tells of what is hidden neither the value nor that it differs.
+            if let Some(mask) = Mask::of(&definition) {
+                events = events.iter().map(|event| mask.event(event).into_owned()).collect();
+            }
+            Ok((events, snapshot))
         };
         let (left, right) = (read(a)?, read(b)?);
         Ok(flow::history::difference((a, &left.0, &left.1), (b, &right.0, &right.1)))

@@ -2,6 +2,7 @@
 
 mod access;
 mod answers;
+mod canaries;
 mod client;
 mod crowd;
 mod discovery;

@@ -1,6 +1,10 @@
 //! What is to be told, written with what happened.
 
+use std::borrow::Cow;
+
+use flow::definition::Definition;
 use flow::event::{Event, event_id};
+use flow::mask::Mask;
 use flow::run::ForkMode;
 use flow::state::RunState;
 use flow::store::Change;
@@ -8,6 +12,7 @@ use serde_json::json;
 
 use super::Webhook;
 use crate::runs::Runs;
+use crate::runs::feed::masked;
 
 /// The name of the subscription that a run's own address stands for. No subscription has it.
 pub(super) const CALLBACK: &str = "callback";
@@ -16,6 +21,7 @@ impl Runs {
     /// Adds to a commit what its events are to be told to. The repetition of a run is told to nobody: it happened before.
     pub(in crate::runs) fn queue(
         &self,
+        definition: &Definition,
         state: &RunState,
         events: &[Event],
         texts: &[String],
@@ -27,15 +33,23 @@ impl Runs {
         }
         // Subscriptions that cannot be read are no reason to stop a run.
         let Ok(subscriptions) = self.subscriptions(&genesis.tenant) else { return };
+        let mask = Mask::of(definition);
         for (webhook_id, webhook) in subscriptions.iter().filter(|(_, webhook)| webhook.wants(&genesis.tags))
         {
             for (event, text) in events.iter().zip(texts) {
                 if !webhook.events.iter().any(|kind| kind == event.kind.as_str()) {
                     continue;
                 }
-                // The event is told as it is kept, byte by byte.
+                // The event is told as every reader sees it: as it is kept, byte by byte, where nothing of it is hidden.
+                let shown = match &mask {
+                    None => Some(Cow::Borrowed(text.as_str())),
+                    Some(mask) => {
+                        masked(mask, &genesis.run_id, text).map(|text| Cow::Owned(text.to_string()))
+                    }
+                };
+                let Some(shown) = shown else { continue };
                 let head = json!({"runId": genesis.run_id, "workspaceId": genesis.tenant}).to_string();
-                let body = format!("{},\"event\":{text}}}", head.trim_end_matches('}'));
+                let body = format!("{},\"event\":{shown}}}", head.trim_end_matches('}'));
                 changes.push(Change::PutDelivery {
                     delivery_id: format!("{webhook_id}:{}", event_id(&genesis.run_id, event.sequence)),
                     webhook_id: webhook_id.clone(),

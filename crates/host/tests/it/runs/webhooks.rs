@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use super::{Host, Setup, begin, body, caller, create, events, snapshot, to_the_end};
+use super::{Host, Setup, begin, body, caller, create, events, snapshot, to_the_end, workflow};
 
 /// A request as it arrived.
 pub(super) struct Received {
@@ -205,6 +205,58 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_told_and_no_replay() {
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
     assert!(received.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_author_marked_as_sensitive_leaves_the_host_by_no_way() {
+    const WORD: &str = "open sesame";
+    let host = host_that_delivers().await;
+    let (address, mut received) = receiver(&[200]).await;
+    let wanted =
+        json!(["run.started", "variable.changed", "channel.written", "node.completed", "run.completed"]);
+    subscribe(&host, &json!({"url": format!("http://{address}/"), "events": wanted})).await;
+    let by = caller("acme");
+    for mode in ["mask", "omit", "hash", "passthrough"] {
+        let nodes = json!([
+            ["set", "core.setVariable", {"name": "word", "value": WORD}],
+            ["write", "core.channelWrite", {"channelName": "c", "value": WORD}],
+        ]);
+        let edges = json!([{"id": "e", "sourceNodeId": "set", "targetNodeId": "write"}]);
+        let variables = json!([{"name": "word", "type": "string", "sensitive": true}]);
+        let mut document = workflow(&format!("hides-{mode}"), &nodes, &edges, &variables);
+        document["channels"] = json!({"c": {"reducer": "replace", "sensitive": true}});
+        document["nodes"][0]["outputSensitivity"] = json!({"value": true, "output": true});
+        document["metadata"] = json!({"complianceConfig": {"maskingMode": mode}});
+        host.runs.register(&by, &document).await.unwrap();
+        let mut made = Vec::new();
+        for end in ["one", "two"] {
+            let request = json!({"workflowId": document["id"], "inputs": {"word": format!("{WORD} {end}")}});
+            let run_id = create(&host.runs, &by, &request).await;
+            to_the_end(&host.runs, &run_id).await;
+            made.push(run_id);
+        }
+        let hides = mode != "passthrough";
+        let told = |what: &str, document: &Value| {
+            assert_ne!(document.to_string().contains(WORD), hides, "{mode} {what}: {document}");
+        };
+        let log = events(&host.runs, "acme", &made[0]);
+        told("log", &json!(log));
+        told("snapshot", &snapshot(&host.runs, &by, &made[0]));
+        let bundle = host.runs.debug_bundle(&by, &made[0], None).unwrap();
+        told("bundle", &bundle);
+        assert_eq!(bundle["events"], json!(log));
+        assert_eq!(bundle["redactionApplied"], hides, "{mode}");
+        assert_eq!(bundle["redactionMode"], if hides { mode } else { "mask" });
+        let difference = host.runs.difference(&by, &made[0], &made[1]).unwrap();
+        assert!(!hides || !difference.to_string().contains(WORD), "{mode}: {difference}");
+        let (mut delivered, mut ended) = (Vec::new(), 0);
+        while ended < made.len() {
+            let told: Value = serde_json::from_slice(&received.recv().await.unwrap().body).unwrap();
+            ended += usize::from(told["event"]["type"] == "run.completed");
+            delivered.push(told);
+        }
+        told("deliveries", &json!(delivered));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -99,6 +99,24 @@ async fn traces_of_runs_are_sent_to_the_collector_below_the_caller() {
 }
 
 #[tokio::test]
+async fn secrets_are_advertised_where_some_are_configured() {
+    for configured in [false, true] {
+        let data = TempDir::new().unwrap();
+        let file = data.path().join("canary");
+        std::fs::write(&file, "a-value-that-nobody-is-told").unwrap();
+        let settings = format!("[secrets]\ncanary = \"file:{}\"\n", file.display());
+        configure(data.path(), if configured { &settings } else { "" });
+        let served = Served::on(data.path(), &examples());
+        let discovery = reqwest::get(format!("{}/.well-known/openwop", served.url)).await.unwrap();
+        let discovery = discovery.text().await.unwrap();
+        assert!(!discovery.contains("canary") && !discovery.contains("a-value-that-nobody-is-told"));
+        let discovery: Value = serde_json::from_str(&discovery).unwrap();
+        let said = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
+        assert_eq!(discovery.get("secrets"), configured.then_some(&said));
+    }
+}
+
+#[tokio::test]
 async fn a_collector_that_is_away_harms_nobody() {
     let data = TempDir::new().unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

@@ -1,6 +1,8 @@
 //! Who gets in, and what those who do not learn.
 
 use flow::store::RunStore as _;
+use host::runs::Scope;
+use host::runs::keys::{self, ApiKey};
 use serde_json::{Value, json};
 
 use super::client::{raw, request};
@@ -10,13 +12,15 @@ use super::service::{EXPIRED, Host, KEY, OTHER, READER, REVOKED, noop};
 async fn without_a_good_key_nothing_is_said_but_why() {
     let host = Host::start().await;
     let unknown = "ilk_live_ffffffffffffffffffffffff";
-    let cases: [(&str, Option<String>, &str); 8] = [
+    let cases: [(&str, Option<String>, &str); 10] = [
         ("none", None, "unauthenticated"),
         ("unknown", Some(format!("Bearer {unknown}")), "unauthenticated"),
         ("another scheme", Some(format!("Basic {KEY}")), "unauthenticated"),
         ("no scheme", Some(KEY.to_owned()), "unauthenticated"),
         ("empty", Some("Bearer ".to_owned()), "unauthenticated"),
         ("long", Some(format!("Bearer {}", "k".repeat(5000))), "unauthenticated"),
+        ("of a provider", Some("Bearer sk-proj-abcdefghijklmnop1234".to_owned()), "unauthenticated"),
+        ("a token", Some("Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln".to_owned()), "unauthenticated"),
         ("taken back", Some(format!("Bearer {REVOKED}")), "key_revoked"),
         ("over", Some(format!("Bearer {EXPIRED}")), "key_expired"),
     ];
@@ -30,6 +34,10 @@ async fn without_a_good_key_nothing_is_said_but_why() {
                 assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{name}");
                 assert!(answer.header("allow").is_none(), "{name} {method} {path}");
                 assert!(!answer.text().contains("ilk_live_"), "{name}");
+                let presented = authorization.as_deref().and_then(|value| value.split(' ').next_back());
+                let presented = presented.filter(|value| !value.is_empty());
+                let told = format!("{:?} {}", answer.headers, answer.text());
+                assert!(presented.is_none_or(|value| !told.contains(value)), "{name}: {told}");
             }
         }
     }
@@ -60,6 +68,66 @@ async fn a_right_that_is_missing_is_named_before_anything_is_looked_up() {
     for (method, path, scope) in cases {
         let answer = host.send(method, path, &[("authorization", &reader)], Some(b"not json")).await;
         assert_eq!(answer.refused(403, "forbidden")["details"]["scopeRequired"], scope);
+    }
+}
+
+/// What the protocol asks for on its routes, whatever the table of routes says.
+const SCOPES: [(&str, &str, &[Scope]); 24] = [
+    ("GET", "/v1/workflows/none", &[Scope::ManifestRead]),
+    ("POST", "/v1/runs", &[Scope::RunsCreate]),
+    ("GET", "/v1/runs", &[Scope::RunsRead]),
+    ("GET", "/v1/runs/none", &[Scope::RunsRead]),
+    ("POST", "/v1/runs/none/cancel", &[Scope::RunsCancel]),
+    ("POST", "/v1/runs:bulk-cancel", &[Scope::RunsCancel]),
+    ("POST", "/v1/runs/none:pause", &[Scope::RunsCancel]),
+    ("POST", "/v1/runs/none:resume", &[Scope::RunsCancel]),
+    ("POST", "/v1/runs/none:fork", &[Scope::RunsCreate, Scope::RunsRead]),
+    ("GET", "/v1/runs/none/events", &[Scope::RunsRead]),
+    ("GET", "/v1/runs/none/events/poll", &[Scope::RunsRead]),
+    ("GET", "/v1/runs/none/ancestry", &[Scope::RunsRead]),
+    ("GET", "/v1/runs/none:diff?against=none", &[Scope::RunsRead]),
+    ("POST", "/v1/runs/none/interrupts/none", &[Scope::ApprovalsRespond]),
+    ("POST", "/v1/runs/none/approvals/none", &[Scope::ApprovalsRespond]),
+    ("GET", "/v1/runs/none/artifacts/none", &[Scope::ArtifactsRead]),
+    ("GET", "/v1/runs/none/annotations", &[Scope::RunsRead]),
+    ("GET", "/v1/runs/none/debug-bundle", &[Scope::RunsRead]),
+    ("POST", "/v1/webhooks", &[Scope::WebhooksManage]),
+    ("DELETE", "/v1/webhooks/none", &[Scope::WebhooksManage]),
+    ("GET", "/v1/audit/verify", &[Scope::AuditRead]),
+    ("POST", "/v1/workflows", &[Scope::ManifestWrite]),
+    ("GET", "/v1/workflows", &[Scope::ManifestRead]),
+    ("GET", "/metrics", &[Scope::Admin]),
+];
+
+#[tokio::test]
+async fn each_route_is_opened_by_its_own_scopes_and_by_no_others() {
+    let host = Host::start().await;
+    let key_with = async |name: String, scopes: Vec<Scope>| {
+        let text = format!("ilk_live_scoped_{name:0>20}");
+        let key = ApiKey {
+            id: name,
+            tenant: "a".to_owned(),
+            scopes,
+            test: false,
+            created_at: 0,
+            expires_at: None,
+            revoked_at: None,
+            session: None,
+        };
+        host.runs.put_key(keys::hash(&text), &key).await.unwrap();
+        format!("Bearer {text}")
+    };
+    for (place, (method, path, scopes)) in SCOPES.into_iter().enumerate() {
+        for missing in scopes {
+            let others = Scope::ALL.iter().copied().filter(|scope| scope != missing).collect();
+            let key = key_with(format!("less{place}{missing}").replace(':', "x"), others).await;
+            let refused = host.send(method, path, &[("authorization", &key)], Some(b"{}")).await;
+            let refused = refused.refused(403, "forbidden");
+            assert_eq!(refused["details"]["scopeRequired"], missing.as_str(), "{method} {path}");
+        }
+        let key = key_with(format!("only{place}"), scopes.to_vec()).await;
+        let answer = host.send(method, path, &[("authorization", &key)], Some(b"{}")).await;
+        assert!(!matches!(answer.status, 401 | 403), "{method} {path}: {}", answer.text());
     }
 }
 

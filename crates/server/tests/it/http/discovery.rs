@@ -33,6 +33,53 @@ async fn discovery_is_open_and_says_what_the_profiles_look_for() {
 }
 
 #[tokio::test]
+async fn the_document_fulfils_the_predicates_of_the_profiles_that_are_served() {
+    let host = Host::start().await;
+    host.fixtures.set(["conformance-noop".to_owned()]);
+    let said = open(&host, "/.well-known/openwop").await.expect(200);
+    let list = |pointer: &str| said.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
+    let has = |pointer: &str, item: &str| list(pointer).contains(&item.into());
+    let texts = |items: &[Value]| items.iter().all(|item| item.as_str().is_some_and(|text| !text.is_empty()));
+    let rounds = ["clarificationRounds", "schemaRounds", "envelopesPerTurn"];
+    let core = said["protocolVersion"].as_str().is_some_and(|version| version.starts_with("1."))
+        && said["supportedEnvelopes"].is_array()
+        && said["schemaVersions"].as_object().is_some_and(|versions| versions.values().all(Value::is_u64))
+        && rounds.iter().all(|name| said["limits"][name].is_u64());
+    let streams = said["supportedTransports"].is_null() || has("/supportedTransports", "rest");
+    let interrupts = has("/supportedEnvelopes", "clarification.request");
+    let profiles = [
+        ("openwop-core", core),
+        ("openwop-interrupts", interrupts),
+        ("openwop-stream-sse and openwop-stream-poll", streams),
+        ("openwop-replay-fork", said["replay"]["supported"] == true && !list("/replay/modes").is_empty()),
+        ("openwop-fixtures", !list("/fixtures").is_empty() && texts(&list("/fixtures"))),
+        ("openwop-core-standard", core && interrupts && streams),
+        ("openwop-audit-log-integrity", has("/auth/profiles", "openwop-audit-log-integrity")),
+    ];
+    for (profile, holds) in profiles {
+        assert!(holds, "{profile}: {said:#}");
+    }
+    let integrity = &said["auth"]["auditLogIntegrity"];
+    assert_eq!(
+        (&integrity["hashChain"], &integrity["checkpointSignatureAlgorithm"]),
+        (&true.into(), &"ed25519".into())
+    );
+    assert!(integrity["checkpointPublicKey"].is_string() && integrity["checkpointIntervalEntries"].is_u64());
+    for (one, other) in
+        [("/orchestrator/supported", "/agents/orchestrator"), ("/dispatch/supported", "/agents/dispatch")]
+    {
+        assert_eq!(
+            (said.pointer(one), said.pointer(other)),
+            (Some(&true.into()), Some(&true.into())),
+            "both spellings"
+        );
+    }
+    assert_eq!(said["idempotency"]["crossRegion"], "single-region");
+    assert!(said["engineVersion"].is_u64() && said["eventLogSchemaVersion"] == 2);
+    assert!(said.get("secrets").is_none(), "no secret is served here, and none is advertised");
+}
+
+#[tokio::test]
 async fn discovery_has_a_tag_that_changes_with_what_it_says() {
     let host = Host::start().await;
     let first = open(&host, "/.well-known/openwop").await;

@@ -102,7 +102,11 @@ async fn a_parent_takes_its_children_along() {
         tokio::task::yield_now().await;
     };
     let ancestry = host.get(&format!("/v1/runs/{child}/ancestry")).await.expect(200);
-    assert_eq!(ancestry["parent"]["runId"], parent.as_str());
+    let cause = json!({"runId": parent, "hostId": ancestry["hostId"], "cause": "core.subWorkflow"});
+    assert_eq!(ancestry["parent"], cause);
+    let owner =
+        async |run_id: &str| host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["owner"].clone();
+    assert_eq!(owner(&child).await, owner(&parent).await, "a child is of whom its parent is");
     host.post(&format!("/v1/runs/{parent}/cancel"), &json!({})).await.expect(200);
     assert_eq!(host.end_of(&parent).await["status"], "cancelled");
     assert_eq!(host.end_of(&child).await["status"], "cancelled");

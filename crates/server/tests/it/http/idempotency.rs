@@ -1,9 +1,13 @@
 //! One request, one answer: also where the answer is no.
 
+use std::collections::BTreeSet;
+
+use host::runs::rates::{Rate, RateLimits};
 use serde_json::{Value, json};
+use server::http::Settings;
 
 use super::client::Answer;
-use super::service::{Host, KEY, gate, noop};
+use super::service::{Host, KEY, READER, TESTER, gate, noop};
 
 const REPLAY: &str = "openwop-idempotent-replay";
 
@@ -41,6 +45,72 @@ async fn a_refusal_that_can_be_mended_is_not_kept() {
         assert_eq!(refused.header(REPLAY), None);
     }
     post(&host, "/v1/runs", "k", &json!({"workflowId": "noop"})).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_request_is_the_same_whatever_the_order_of_its_members_and_on_every_repetition() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let spellings = [
+        r#"{"workflowId":"noop","tags":["a"],"metadata":{"x":1,"y":2}}"#,
+        r#"{ "metadata": {"y": 2.0, "x": 1}, "tags": ["\u0061"], "workflowId": "noop" }"#,
+    ];
+    let authorization = format!("Bearer {KEY}");
+    let headers = [("authorization", authorization.as_str()), ("idempotency-key", "k")];
+    let mut bodies = BTreeSet::new();
+    for (place, spelling) in spellings.iter().cycle().take(6).enumerate() {
+        let answer = host.send("POST", "/v1/runs", &headers, Some(spelling.as_bytes())).await;
+        answer.expect(201);
+        assert_eq!(answer.header(REPLAY), Some(if place == 0 { "false" } else { "true" }));
+        bodies.insert(answer.body);
+    }
+    assert_eq!(bodies.len(), 1, "the bytes of the first answer");
+    // A reader has no key to use up.
+    for _ in 0..2 {
+        let listed = host.send("GET", "/v1/runs", &headers, None).await;
+        assert_eq!(listed.expect(200)["runs"].as_array().unwrap().len(), 1);
+        assert_eq!(listed.header(REPLAY), None);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_for_a_right_or_for_a_while_is_not_kept() {
+    let limits = RateLimits { key: Some(Rate::new(1, 2)), ..RateLimits::default() };
+    let host = Host::start_limited(Settings::default(), limits).await;
+    let keyed_as = async |key: &str, idempotency: &str, body: &Value| {
+        let authorization = format!("Bearer {key}");
+        let headers = [("authorization", authorization.as_str()), ("idempotency-key", idempotency)];
+        host.post_with("/v1/runs", &headers, body).await
+    };
+    let (body, key) = (json!({"workflowId": "noop"}), format!("Bearer {KEY}"));
+    host.post_with("/v1/workflows", &[("authorization", &key)], &noop()).await.expect(201);
+    let refused = keyed_as(READER, "k", &body).await;
+    refused.refused(403, "forbidden");
+    assert_eq!(refused.header(REPLAY), None);
+    let created = keyed_as(KEY, "k", &body).await;
+    created.expect(201);
+    assert_eq!(created.header(REPLAY), Some("false"), "the same tenant and the same key: nothing was kept");
+    // The bucket of the key is spent; another key of the tenant asks again.
+    let limited = keyed_as(KEY, "l", &body).await;
+    limited.refused(429, "rate_limited");
+    let created = keyed_as(TESTER, "l", &body).await;
+    created.expect(201);
+    assert_eq!(created.header(REPLAY), Some("false"));
+}
+
+#[tokio::test]
+async fn a_host_that_stops_takes_nothing_more_and_says_when_to_come_back() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    host.runs.drain().await;
+    let refused = post(&host, "/v1/runs", "k", &json!({"workflowId": "noop"})).await;
+    let body = refused.refused(503, "service_unavailable");
+    assert_eq!(refused.header("retry-after").unwrap(), body["details"]["retryAfter"].to_string());
+    assert!(body["details"]["correlationId"].as_str().is_some_and(|id| !id.is_empty()));
+    assert_eq!(refused.header(REPLAY), None);
+    for path in ["/.well-known/openwop", "/v1/openapi.json"] {
+        host.send("GET", path, &[], None).await.expect(200);
+    }
 }
 
 #[tokio::test]

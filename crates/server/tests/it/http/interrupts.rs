@@ -1,5 +1,6 @@
 //! Answers to what runs wait for, by key and by token.
 
+use flow::token::{Intent, InterruptToken};
 use serde_json::{Value, json};
 
 use super::service::{Host, READER, gate, workflow};
@@ -26,8 +27,7 @@ async fn a_node_that_waits_is_answered_once() {
     let answered = host.post(&path, &accept()).await.expect(200);
     assert_eq!((&answered["runId"], &answered["nodeId"]), (&json!(run_id), &json!("gate")));
     assert_eq!(host.end_of(&run_id).await["status"], "completed");
-    let again = host.post(&path, &accept()).await;
-    assert!(matches!(again.status, 404 | 409 | 410), "{}", again.text());
+    host.post(&path, &accept()).await.refused(409, "interrupt_already_resolved");
 }
 
 #[tokio::test]
@@ -78,6 +78,42 @@ async fn a_token_is_enough_to_look_and_to_answer_once() {
         open("POST", &format!("/v1/interrupts/{wrong}"), Some(accept()))
             .await
             .refused(404, "interrupt_not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_what_it_was_made_for_until_its_time_is_over() {
+    let host = Host::start().await;
+    let timed = json!({"title": "Quick", "timeoutMs": 60_000});
+    host.register(&workflow("timed", &[("gate", "core.approvalGate", timed)], &json!([]))).await;
+    let run_id = host.create("timed").await;
+    let interrupt = host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["interrupt"].clone();
+    let token = interrupt["interruptToken"].as_str().unwrap();
+    let open = async |method: &str, token: &str| {
+        let body = accept().to_string();
+        host.send(method, &format!("/v1/interrupts/{token}"), &[], Some(body.as_bytes())).await
+    };
+    let looked = open("GET", token).await.expect(200);
+    assert_eq!(looked["expiresAt"], interrupt["deadline"], "never longer than somebody waits");
+    for member in ["kind", "key", "resumeSchema", "data", "expiresAt", "resolved"] {
+        assert!(looked.get(member).is_some(), "{member}");
+    }
+    let made = |intent: Intent, expires_at: u64, secret: u8| {
+        let (run_id, node_id) = (run_id.clone(), "gate".to_owned());
+        let interrupt_id = interrupt["interruptId"].as_str().unwrap().to_owned();
+        InterruptToken { run_id, node_id, interrupt_id, expires_at, intent }.sign(&[secret; 32])
+    };
+    let never = u64::MAX >> 12;
+    open("GET", &made(Intent::Inspect, never, 7)).await.expect(200);
+    open("POST", &made(Intent::Inspect, never, 7)).await.refused(403, "forbidden");
+    for method in ["GET", "POST"] {
+        open(method, &made(Intent::Resolve, 1, 7)).await.refused(410, "interrupt_expired");
+        open(method, &made(Intent::Resolve, never, 8)).await.refused(404, "interrupt_not_found");
+    }
+    assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"], "waiting-approval");
+    host.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).await.expect(200);
+    for method in ["GET", "POST"] {
+        open(method, token).await.refused(409, "interrupt_already_resolved");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::service::{Host, TESTER, noop, short, slow, workflow};
+use super::service::{Host, OTHER, TESTER, noop, short, slow, workflow};
 
 #[tokio::test]
 async fn a_run_is_created_read_and_ends() {
@@ -14,9 +14,97 @@ async fn a_run_is_created_read_and_ends() {
     let created = answer.expect(201);
     let run_id = created["runId"].as_str().unwrap();
     assert_eq!(created["eventsUrl"], format!("http://host.test/v1/runs/{run_id}/events"));
+    assert_eq!(created["statusUrl"], format!("http://host.test/v1/runs/{run_id}"));
     assert!(answer.header("openwop-idempotent-replay").is_none());
     let read = host.end_of(run_id).await;
     assert_eq!((&read["runId"], &read["status"]), (&json!(run_id), &json!("completed")));
+}
+
+#[tokio::test]
+async fn a_new_run_is_there_at_once_in_one_of_the_states_in_which_runs_begin() {
+    let host = Host::start().await;
+    let event = json!({"kind": "external-event", "data": {"eventType": "e", "correlation": {"id": 1}}});
+    let ask = json!({"questions": [{"id": "q", "question": "?"}]});
+    let cases = [
+        ("core.noop", json!({}), "running", "completed"),
+        ("core.fail", json!({}), "running", "failed"),
+        ("core.delay", json!({"delayMs": 30_000}), "running", "running"),
+        ("core.approvalGate", json!({}), "waiting-approval", "waiting-approval"),
+        ("core.clarificationGate", ask, "waiting-input", "waiting-input"),
+        ("core.interrupt", event, "running", "waiting-external"),
+    ];
+    for (place, (type_id, config, told, is)) in cases.into_iter().enumerate() {
+        let id = format!("w{place}");
+        host.register(&workflow(&id, &[("n", type_id, config)], &json!([]))).await;
+        let created = host.post("/v1/runs", &json!({"workflowId": id})).await.expect(201);
+        assert_eq!(created["status"], told, "{type_id}");
+        let read = host.get(&format!("/v1/runs/{}", created["runId"].as_str().unwrap())).await.expect(200);
+        assert_eq!(read["status"], is, "{type_id}");
+        assert_eq!(read["owner"], json!({"tenant": "a", "principal": "full"}));
+        assert_eq!((read["engineVersion"].is_string(), &read["eventLogSchemaVersion"]), (true, &json!(2)));
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
+    let host = Host::start().await;
+    let variables = json!([
+        {"name": "needed", "type": "string", "required": true},
+        {"name": "given", "type": "number", "required": true, "defaultValue": 1},
+    ]);
+    let mut document = workflow("w", &[("n", "core.noop", json!({}))], &variables);
+    document["configurableSchema"] = json!({
+        "type": "object", "properties": {"recursionLimit": {"type": "integer"}, "acme.x": {"type": "string"}},
+        "additionalProperties": false,
+    });
+    host.register(&document).await;
+    host.register(&noop()).await;
+    let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"m": inner}));
+    let inputs = json!({"needed": "x"});
+    let refused = [
+        json!({"workflowId": "w"}),
+        json!({"workflowId": "w", "inputs": {"needed": 5}}),
+        json!({"workflowId": "w", "inputs": inputs, "configurable": {"other": 1}}),
+        json!({"workflowId": "w", "inputs": inputs, "configurable": {"acme.x": 1}}),
+        json!({"workflowId": "noop", "tags": vec!["t"; 101]}),
+        json!({"workflowId": "noop", "tags": ["t".repeat(257)]}),
+        json!({"workflowId": "noop", "tags": [7]}),
+        json!({"workflowId": "noop", "metadata": deep(5)}),
+        json!({"workflowId": "noop", "metadata": {"m": "x".repeat(8192)}}),
+        json!({"workflowId": "noop", "metadata": []}),
+        json!({"workflowId": "noop", "configurable": {"recursionLimit": 1.5}}),
+        json!({"workflowId": "noop", "configurable": {"recursionLimit": "3"}}),
+        json!({"workflowId": "noop", "configurable": {"runTimeoutMs": 0}}),
+        json!({"workflowId": "noop", "configurable": {"maxLoopIterations": -1}}),
+        json!({"workflowId": "noop", "configurable": {"temperature": 2.5}}),
+        json!({"workflowId": "noop", "configurable": {"maxTokens": 0}}),
+        json!({"workflowId": "noop", "configurable": {"escalationThreshold": 1.1}}),
+        json!({"workflowId": "noop", "configurable": {"reasoningVerbosity": "loud"}}),
+        json!({"workflowId": "noop", "configurable": {"budget": {"maxTokens": 5}}}),
+        json!({"workflowId": "noop", "configurable": {"ai": {"provider": "nobody"}}}),
+    ];
+    for body in refused {
+        let answer = host.post("/v1/runs", &body).await.refused(400, "validation_error");
+        assert!(answer["details"].is_object(), "{body}: {answer}");
+    }
+    let tags = vec!["ü".repeat(256); 100];
+    let accepted = [
+        json!({"workflowId": "w", "inputs": inputs, "configurable": {"recursionLimit": 5}}),
+        json!({"workflowId": "w", "inputs": {"needed": "x", "given": 2}, "configurable": {"acme.x": "y"}}),
+        json!({"workflowId": "noop", "tags": tags, "metadata": deep(4)}),
+        json!({"workflowId": "noop", "configurable": {"recursionLimit": 1_000_000, "acme.anything": [1]}}),
+    ];
+    for body in accepted {
+        let run_id = host.create_with(&body).await;
+        let read = host.end_of(&run_id).await;
+        for member in ["configurable", "tags", "metadata", "inputs"] {
+            let empty = if member == "tags" { json!([]) } else { json!({}) };
+            assert_eq!(read[member], body.get(member).cloned().unwrap_or(empty), "{member} of {body}");
+        }
+        assert_eq!(read["status"], "completed");
+    }
+    let shown = host.get("/v1/workflows/w").await.expect(200);
+    assert_eq!(shown["configurableSchema"], document["configurableSchema"]);
 }
 
 #[tokio::test]
@@ -92,8 +180,19 @@ async fn engine_versions_are_forced_by_keys_for_tests_alone() {
     for (version, status) in [("1", 201), ("9999", 400), ("x", 400), ("-1", 400)] {
         let headers = tested(version);
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        assert_eq!(host.post_with("/v1/runs", &headers, &body).await.status, status, "{version}");
+        let answer = host.post_with("/v1/runs", &headers, &body).await;
+        assert_eq!(answer.status, status, "{version}");
+        match version {
+            "1" => {
+                let read = host.end_of(answer.json()["runId"].as_str().unwrap()).await;
+                assert_eq!((&read["status"], &read["engineVersion"]), (&json!("completed"), &json!("1")));
+            }
+            "9999" => drop(answer.refused(400, "unsupported_force_engine_version")),
+            _ => {}
+        }
     }
+    let range = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200)["testing"].clone();
+    assert_eq!(range["forceEngineVersionRange"], json!({"min": 1, "max": 1}));
 }
 
 #[tokio::test]
@@ -140,12 +239,24 @@ async fn a_run_is_ended_by_either_spelling_and_once() {
         let path = format!("/v1/runs/{run_id}{spelling}");
         let cancelled = host.post(&path, &json!({"reason": "enough"})).await.expect(200);
         assert_eq!(cancelled["runId"], run_id.as_str());
+        assert!(matches!(cancelled["status"].as_str(), Some("cancelled" | "cancelling")), "{cancelled}");
         assert_eq!(host.end_of(&run_id).await["status"], "cancelled");
+        let log = host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200);
         // Without a body too.
         let key = format!("Bearer {}", super::service::KEY);
         let again = host.send("POST", &path, &[("authorization", &key)], None).await.expect(200);
         assert_eq!(again["status"], "cancelled");
+        assert_eq!(
+            host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200),
+            log,
+            "nothing is added"
+        );
     }
+    host.register(&noop()).await;
+    let done = host.create("noop").await;
+    host.end_of(&done).await;
+    let ended = host.post(&format!("/v1/runs/{done}/cancel"), &json!({})).await.expect(200);
+    assert_eq!(ended, json!({"runId": done, "status": "completed"}), "the end that it came to stays");
     host.post("/v1/runs/none/cancel", &json!({})).await.refused(404, "run_not_found");
     host.post("/v1/runs/none/cancel", &json!({"reasn": 1})).await.refused(400, "validation_error");
     host.post("/v1/runs/none/cancel", &json!({"reason": 1})).await.refused(400, "validation_error");
@@ -157,13 +268,21 @@ async fn a_halted_run_goes_on_when_it_is_told_to() {
     host.register(&slow()).await;
     let run_id = host.create("slow").await;
     let path = |action: &str| format!("/v1/runs/{run_id}:{action}");
-    host.post(&path("resume"), &json!({})).await.refused(409, "conflict");
+    let refused = host.post(&path("resume"), &json!({})).await.refused(409, "conflict");
+    assert_eq!(refused["details"]["runStatus"], "running");
     host.post(&path("pause"), &json!({"drainPolicy": "later"})).await.refused(400, "validation_error");
     let paused = host.post(&path("pause"), &json!({"drainPolicy": "immediate"})).await.expect(202);
     assert_eq!(paused["status"], "paused");
     assert_eq!(host.post(&path("pause"), &json!({})).await.expect(202)["pausedAt"], paused["pausedAt"]);
     let resumed = host.post(&path("resume"), &json!({})).await.expect(202);
-    assert_eq!(resumed["status"], "running");
+    assert_eq!((&resumed["status"], resumed["resumedAt"].is_string()), (&json!("running"), true));
+    let log = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
+    let kinds: Vec<_> = log["events"].as_array().unwrap().iter().map(|event| event["type"].clone()).collect();
+    assert_eq!(
+        kinds,
+        ["run.started", "node.started", "run.paused", "run.resumed"],
+        "one pause, and then it goes on"
+    );
     host.post(&path("cancel"), &json!({})).await.expect(200);
     assert_eq!(host.end_of(&run_id).await["status"], "cancelled");
     let refused = host.post(&path("pause"), &json!({})).await.refused(409, "conflict");
@@ -185,6 +304,26 @@ async fn runs_are_compared_and_know_where_they_came_from() {
     assert_eq!(host.get(&format!("/v1/runs/{a}/ancestry")).await.expect(200)["parent"], json!(null));
     assert_eq!(host.get(&format!("/v1/runs/{c}")).await.expect(200)["status"], "failed");
     host.get(&format!("/v1/runs/{a}/artifacts/none")).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn an_artifact_that_was_announced_is_read_by_those_who_may() {
+    let host = Host::start().await;
+    let emit = json!({"artifactType": "report", "data": {"pages": 3}});
+    host.register(&workflow("conformance-emit", &[("emit", "conformance.artifact.emit", emit)], &json!([])))
+        .await;
+    let run_id = host.create("conformance-emit").await;
+    host.end_of(&run_id).await;
+    let log = host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200);
+    let announced =
+        log["events"].as_array().unwrap().iter().find(|event| event["type"] == "artifact.created");
+    let announced = &announced.unwrap()["payload"];
+    assert_eq!((&announced["artifactType"], &announced["nodeId"]), (&json!("report"), &json!("emit")));
+    let path = format!("/v1/runs/{run_id}/artifacts/{}", announced["artifactId"].as_str().unwrap());
+    let artifact = host.get(&path).await.expect(200);
+    assert_eq!(artifact["data"], json!({"pages": 3}));
+    host.get_as(OTHER, &path).await.refused(404, "run_not_found");
+    host.post(&path, &json!({})).await.refused(405, "method_not_allowed");
 }
 
 #[tokio::test]

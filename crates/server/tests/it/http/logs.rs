@@ -60,7 +60,9 @@ async fn requests_are_logged_by_route_and_key_id_and_never_with_what_they_carry(
     let host = Host::start().await;
     host.register(&gate()).await;
     let body = json!({"workflowId": "gate", "metadata": {"note": "a-private-word"}});
-    let run_id = host.create_with(&body).await;
+    let keyed = [("idempotency-key", "a-key-of-the-caller")];
+    let created = host.post_with("/v1/runs", &keyed, &body).await.expect(201);
+    let run_id = created["runId"].as_str().unwrap();
     let run = host.get(&format!("/v1/runs/{run_id}?secret=in-the-query")).await.expect(200);
     let token = run["interrupt"]["interruptToken"].as_str().unwrap();
     host.send("GET", &format!("/v1/interrupts/{token}"), &[], None).await.expect(200);
@@ -70,7 +72,7 @@ async fn requests_are_logged_by_route_and_key_id_and_never_with_what_they_carry(
     {
         assert!(text.contains(told), "{told} in {text}");
     }
-    for secret in [KEY, token, "a-private-word", "in-the-query"] {
+    for secret in [KEY, token, "a-private-word", "in-the-query", "a-key-of-the-caller"] {
         assert!(!text.contains(secret), "{secret}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::service::{Host, noop, short};
+use super::service::{Host, noop, short, slow, workflow};
 
 fn sequences(page: &Value) -> Vec<u64> {
     page["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_u64().unwrap()).collect()
@@ -39,6 +39,26 @@ async fn events_are_polled_from_where_the_reader_is() {
 }
 
 #[tokio::test]
+async fn a_page_is_large_enough_for_a_small_log_and_says_the_same_every_time() {
+    let host = Host::start().await;
+    let ids: Vec<String> = (0..80).map(|place| format!("n{place:02}")).collect();
+    let nodes: Vec<_> = ids.iter().map(|id| (id.as_str(), "core.noop", json!({}))).collect();
+    host.register(&workflow("long", &nodes, &json!([]))).await;
+    let run_id = host.create("long").await;
+    host.end_of(&run_id).await;
+    let poll = async || host.get(&format!("/v1/runs/{run_id}/events/poll")).await;
+    let page = poll().await;
+    let known = sequences(&page.expect(200));
+    assert_eq!(known, (0..162).collect::<Vec<_>>());
+    assert_eq!(page.json()["isComplete"], true);
+    assert_eq!(poll().await.body, page.body);
+    let events = page.json()["events"].clone();
+    let done: Vec<_> =
+        events.as_array().unwrap().iter().filter(|event| event["type"] == "node.completed").collect();
+    assert!(done.iter().map(|event| event["nodeId"].as_str().unwrap()).eq(ids.iter().map(String::as_str)));
+}
+
+#[tokio::test]
 async fn a_poll_waits_until_something_happens() {
     let host = Host::start().await;
     host.register(&short()).await;
@@ -53,4 +73,9 @@ async fn a_poll_waits_until_something_happens() {
     let nothing =
         host.get(&format!("/v1/runs/{run_id}/events/poll?lastSequence=9999&timeout=30")).await.expect(200);
     assert_eq!(nothing, json!({"events": [], "isComplete": true}));
+    host.register(&slow()).await;
+    let run_id = host.create("slow").await;
+    let quiet =
+        host.get(&format!("/v1/runs/{run_id}/events/poll?lastSequence=9999&timeout=1")).await.expect(200);
+    assert_eq!(quiet, json!({"events": [], "isComplete": false}), "a poll ends though nothing happens");
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::client::{parse, request};
-use super::service::{Host, KEY, gate, noop, short, slow};
+use super::service::{Host, KEY, TESTER, gate, noop, short, slow, workflow};
 use server::http::Settings;
 
 /// A frame.
@@ -82,6 +82,31 @@ async fn modes_show_what_they_are_for() {
     assert!(names(&values).iter().all(|name| *name == "state.snapshot"));
     let last = &values.last().unwrap().data;
     assert_eq!((&last["runId"], &last["status"]), (&json!(run_id), &json!("completed")));
+}
+
+#[tokio::test]
+async fn pieces_of_a_model_come_in_their_order_and_the_last_says_that_it_is() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let config = json!({"promptId": "none", "expectsStreaming": true});
+    host.register(&workflow("conformance-words", &[("ai", "core.ai.callPrompt", config)], &json!([]))).await;
+    let tokens = ["one", " two", " three"];
+    let mock = json!({"id": "stream-text", "config": {"tokens": tokens}});
+    let body = json!({"workflowId": "conformance-words", "configurable": {"mockProvider": mock}});
+    let key = format!("Bearer {TESTER}");
+    let created = host.post_with("/v1/runs", &[("authorization", &key)], &body).await.expect(201);
+    let run_id = created["runId"].as_str().unwrap();
+    let frames = stream(&host, run_id, "?streamMode=messages", &[]).await;
+    assert!(names(&frames).iter().all(|name| *name == "ai.message.chunk"), "{frames:?}");
+    let chunks: Vec<_> = frames.iter().map(|frame| frame.data["chunk"].clone()).collect();
+    assert_eq!(chunks, tokens);
+    let last: Vec<_> = frames.iter().map(|frame| frame.data["isLast"].clone()).collect();
+    assert_eq!(last, [false, false, true]);
+    for frame in &frames {
+        assert_eq!((&frame.data["runId"], &frame.data["nodeId"]), (&json!(run_id), &json!("ai")));
+    }
+    let meta = &frames.last().unwrap().data["meta"];
+    assert_eq!((&meta["finishReason"], &meta["usage"]["completionTokens"]), (&json!("stop"), &json!(3)));
+    assert_eq!(host.end_of(run_id).await["status"], "completed");
 }
 
 #[tokio::test]
@@ -220,6 +245,7 @@ impl Open {
 
 #[tokio::test]
 async fn a_quiet_stream_says_that_it_lives() {
+    assert!(Settings::default().keep_alive <= Duration::from_secs(30), "readers give up after that");
     let settings = Settings { keep_alive: Duration::from_millis(20), ..Settings::default() };
     let host = Host::start_with(settings).await;
     host.register(&slow()).await;

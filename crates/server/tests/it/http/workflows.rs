@@ -1,8 +1,11 @@
 //! Workflows: registered, listed, read.
 
+use flow::definition::Capabilities;
+use host::runs::rates::RateLimits;
 use serde_json::json;
+use server::http::Settings;
 
-use super::service::{Host, noop, workflow};
+use super::service::{Host, gate, noop, workflow};
 
 #[tokio::test]
 async fn a_workflow_is_read_as_it_was_registered_and_the_same_again_is_no_change() {
@@ -41,6 +44,52 @@ async fn a_document_that_is_no_workflow_is_refused_with_the_places_that_are_wron
 }
 
 #[tokio::test]
+async fn what_a_closed_gate_refuses_is_named_and_never_replaced() {
+    let closed = Capabilities {
+        conversation: false,
+        orchestrator: false,
+        dispatch: false,
+        dispatch_mapping: false,
+        sub_workflow_input_mapping: false,
+        ..Capabilities::OURS
+    };
+    let host = Host::start_capable(Settings::default(), RateLimits::default(), closed).await;
+    let mapped = json!({"workflowId": "x", "inputMapping": {"a": "b"}});
+    let cases = [
+        ("core.conversationGate", json!({}), "capability_required", "conversationPrimitive"),
+        ("core.orchestrator.supervisor", json!({}), "capability_required", "orchestrator.supported"),
+        ("core.dispatch", json!({}), "capability_required", "dispatch.supported"),
+        ("core.conformance.mock-agent", json!({}), "capability_required", "conformance.mockAgent"),
+        ("core.subWorkflow", mapped, "validation_error", "subWorkflow.inputMapping"),
+    ];
+    for (type_id, config, code, capability) in cases {
+        let document = workflow("mine", &[("n", type_id, config)], &json!([]));
+        let refused = host.post("/v1/workflows", &document).await.refused(400, code);
+        let details = &refused["details"];
+        assert_eq!(details["requiredCapability"], capability, "{type_id}");
+        assert_eq!((&details["offendingTypeId"], &details["nodeId"]), (&json!(type_id), &json!("n")));
+        host.post("/v1/runs", &json!({"workflowId": "mine"})).await.refused(404, "workflow_not_found");
+    }
+    let said = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
+    for pointer in ["/conversationPrimitive", "/orchestrator/supported", "/agents/orchestrator"] {
+        assert_eq!(
+            said.pointer(pointer),
+            Some(&json!(false)),
+            "{pointer}: what is refused is not advertised"
+        );
+    }
+    for pointer in
+        ["/dispatch/supported", "/agents/dispatch", "/agents/dispatchMapping", "/subWorkflow/inputMapping"]
+    {
+        assert_eq!(
+            said.pointer(pointer),
+            Some(&json!(false)),
+            "{pointer}: what is refused is not advertised"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_new_version_is_what_new_runs_are_of() {
     let host = Host::start().await;
     let version = |nodes: &[&str]| {
@@ -54,6 +103,16 @@ async fn a_new_version_is_what_new_runs_are_of() {
         let run_id = host.create("changing").await;
         assert_eq!(host.end_of(&run_id).await["nodeStates"].as_object().unwrap().len(), nodes);
     }
+    // What is under way goes on as what it began as.
+    let mut waits = gate();
+    waits["id"] = json!("changing");
+    host.register(&waits).await;
+    let run_id = host.create("changing").await;
+    host.register(&first).await;
+    let answer = json!({"resumeValue": {"action": "accept"}});
+    host.post(&format!("/v1/runs/{run_id}/interrupts/gate"), &answer).await.expect(200);
+    let ended = host.end_of(&run_id).await;
+    assert_eq!((&ended["status"], ended["nodeStates"].get("a")), (&json!("completed"), None));
 }
 
 #[tokio::test]

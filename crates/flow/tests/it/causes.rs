@@ -1,0 +1,81 @@
+//! Every event names what led to it.
+
+use flow::event::{Event, EventKind, event_id};
+use flow::run::RunStatus;
+use flow::state::RunError;
+use serde_json::json;
+
+use crate::driver::{World, workflow};
+
+/// Asserts that an event of a kind, counted from 0, was caused by another one of the same log.
+fn caused(world: &World, effect: (EventKind, usize), cause: (EventKind, usize)) {
+    let nth = |(kind, place): &(EventKind, usize)| world.find(kind.clone())[*place].clone();
+    let (told, because): (Event, Event) = (nth(&effect), nth(&cause));
+    let expected = event_id("r", because.sequence);
+    assert_eq!(told.causation_id.as_deref(), Some(expected.as_str()), "{effect:?} by {cause:?}");
+}
+
+#[test]
+fn a_node_goes_on_because_of_the_answer() {
+    let mut world = World::new(&[workflow("w", &[("n", "core.approvalGate", json!({}))], &[])]);
+    world.create("w");
+    world.resolve("n", json!({"action": "accept"})).unwrap();
+    let answered = (EventKind::InterruptResolved, 0);
+    caused(&world, answered.clone(), (EventKind::InterruptRequested, 0));
+    for effect in [EventKind::ApprovalReceived, EventKind::NodeResumed, EventKind::NodeCompleted] {
+        caused(&world, (effect, 0), answered.clone());
+    }
+}
+
+#[test]
+fn workers_begin_and_a_dispatch_ends_because_of_the_decision() {
+    let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["child"]}, {"kind": "terminate"}]);
+    let nodes = [
+        ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
+        ("d", "core.dispatch", json!({})),
+    ];
+    for (work, status) in [("core.noop", RunStatus::Completed), ("core.fail", RunStatus::Failed)] {
+        let child = workflow("child", &[("n", work, json!({}))], &[]);
+        let mut world = World::new(&[workflow("w", &nodes, &[("s", "d"), ("d", "s")]), child]);
+        world.create("w");
+        assert_eq!(world.status(), status);
+        let decided = (EventKind::OrchestratorDecided, 0);
+        caused(&world, (EventKind::NodeDispatched, 0), decided.clone());
+        let ends = world.run().events.iter().filter(|event| event.node_id.as_deref() == Some("d"));
+        let ended =
+            ends.filter(|event| matches!(event.kind, EventKind::NodeCompleted | EventKind::NodeFailed));
+        let decided = event_id("r", world.find(decided.0)[0].sequence);
+        assert_eq!(ended.map(|event| event.causation_id.clone()).next(), Some(Some(decided)), "{work}");
+    }
+}
+
+#[test]
+fn a_child_begins_because_its_parent_called_it() {
+    let parent = workflow("w", &[("call", "core.subWorkflow", json!({"workflowId": "child"}))], &[]);
+    let mut world = World::new(&[parent, workflow("child", &[("n", "core.noop", json!({}))], &[])]);
+    world.create("w");
+    let called = event_id("r", world.find(EventKind::NodeDispatched)[0].sequence);
+    let (_, child) = world.children().remove(0);
+    assert_eq!(world.runs[&child].events[0].causation_id.as_deref(), Some(called.as_str()));
+    let own: Vec<String> = world.shape("r").into_iter().filter(|line| line.contains("call")).collect();
+    assert_eq!(
+        own,
+        ["node.started call", "node.dispatched call", "node.dispatched call", "node.completed call"],
+        "the log of a parent has nothing of what its child does"
+    );
+}
+
+#[test]
+fn another_attempt_and_the_end_of_a_run_are_because_of_a_failure() {
+    let mut document = workflow("w", &[("e", "core.conformance.side-effect", json!({}))], &[]);
+    document["settings"]["maxRetries"] = 1.into();
+    let mut world = World::new(&[document]);
+    let broken = || Err(RunError::new("broken", "it broke"));
+    world.outcomes.insert("e".into(), [broken(), broken()].into());
+    world.create("w");
+    world.pass(60_000);
+    assert_eq!(world.find(EventKind::NodeRetried)[0].payload["lastError"]["code"], "broken");
+    caused(&world, (EventKind::NodeRetried, 0), (EventKind::NodeStarted, 0));
+    caused(&world, (EventKind::NodeStarted, 1), (EventKind::NodeRetried, 0));
+    caused(&world, (EventKind::RunFailed, 0), (EventKind::NodeFailed, 0));
+}
