@@ -10,7 +10,7 @@
 //! nodes/   what each type of node does, a file per family
 //! ask      interrupts: raised, answered, overdue; whether an answer fits is in crate::interrupt
 //! children child runs, with mapping          halt     pause, resume, cancel, fail
-//! guide    guided sessions of agents
+//! guide    guided sessions of agents         handoff  what agents are handed and give back
 //! recover  going on after a stop or a fork    replay   repeating a run from its log
 //! caps     limits    bounds sizes of values   ports  inputs of nodes   ids      derived, never drawn
 //! ```
@@ -22,6 +22,7 @@ mod children;
 mod drain;
 pub mod guide;
 mod halt;
+mod handoff;
 pub mod ids;
 pub mod limits;
 pub(crate) mod mapping;
@@ -42,10 +43,33 @@ use crate::event::{Event, Millis};
 use crate::run::RunStatus;
 use crate::state::RunState;
 
-/// Which workflows there are, for the nodes that start other runs.
+/// What is around a run: the workflows that it may start, and the agents that stand behind workflows.
+///
+/// It is asked while a run is decided on, and never while one is repeated: the log says what was answered then.
 pub trait Children {
     /// Whether there is a workflow of that id for the tenant of the run.
     fn exists(&self, workflow_id: &str) -> bool;
+
+    /// The agent that stands behind a workflow, where one does: see [`Definition::agent_id`].
+    fn agent(&self, _workflow_id: &str) -> Option<String> {
+        None
+    }
+
+    /// Holds what an agent is handed to the schema that its pack has for it. An agent that is not installed takes anything.
+    ///
+    /// # Errors
+    /// Where and how it is not as the schema says, in a sentence that does not repeat the value.
+    fn check_task(&self, _agent_id: &str, _task: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Holds what an agent gives back to the schema that its pack has for it.
+    ///
+    /// # Errors
+    /// As for [`Children::check_task`].
+    fn check_return(&self, _agent_id: &str, _returned: &Value) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl<F: Fn(&str) -> bool> Children for F {

@@ -44,6 +44,8 @@ pub struct RunState {
     pub decisions: u64,
     /// The last of them, with the sequence of its event.
     pub last_decision: Option<(Value, u64)>,
+    /// The agent that took it.
+    pub decided_by: Option<String>,
     /// How many workers dispatches started, for the limit.
     pub workers: u64,
     /// How many questions the dispatch of workers asked, for the limit.
@@ -349,6 +351,7 @@ impl RunState {
             node_executions: 0,
             decisions: 0,
             last_decision: None,
+            decided_by: None,
             workers: 0,
             questions: 0,
             rounds: Rounds::default(),

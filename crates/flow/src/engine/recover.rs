@@ -44,7 +44,7 @@ impl Turn<'_> {
             return;
         }
         self.set_deadline();
-        if self.end_with_failure() {
+        if self.end_with_failure() || self.refuse_task() {
             return;
         }
         for node in self.state.under_way(self.definition) {

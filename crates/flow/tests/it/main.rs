@@ -17,6 +17,7 @@ mod failures;
 mod fixtures;
 mod golden;
 mod guided;
+mod handoffs;
 mod interrupts;
 mod lifecycle;
 mod model;

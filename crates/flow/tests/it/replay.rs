@@ -44,6 +44,10 @@ fn sources() -> Vec<(&'static str, World)> {
         let broken = Err(RunError::new("broken", "it broke"));
         world.outcomes.insert("effect".into(), [broken, Ok(json!({"count": 1}))].into());
         world.outcomes.insert("secret".into(), [Ok(json!({"secretSha256": "00", "secretLength": 3}))].into());
+        world
+            .agents
+            .insert("agents.strict".into(), (json!({"maxProperties": 0}), json!({"required": ["a"]})));
+        world.agents.insert("agents.never".into(), (json!(false), json!(true)));
         world.create("w");
         drive(&mut world);
         all.push((name, world));
@@ -113,6 +117,7 @@ fn sources() -> Vec<(&'static str, World)> {
         ("art", "conformance.artifact.emit", json!({})),
     ];
     let mut good = workflow("good", &[("n", "core.delay", json!({"ms": 30}))], &[]);
+    good["nodes"][0]["agent"] = json!({"agentId": "agents.good"});
     good["variables"] = json!([{"name": "v", "type": "number", "defaultValue": 5}]);
     let others = vec![
         good,
@@ -144,6 +149,15 @@ fn sources() -> Vec<(&'static str, World)> {
     let mut timed = workflow("w", &[("a", "core.delay", json!({"ms": 400}))], &[]);
     timed["settings"]["timeout"] = 50.into();
     add("too long", timed, vec![], |world| world.pass(60));
+
+    let ends = [("n", "core.noop", json!({})), ("end", "core.end", json!({}))];
+    for (name, agent_id) in
+        [("a return that is refused", "agents.strict"), ("a task that is refused", "agents.never")]
+    {
+        let mut handed = workflow("w", &ends, &[("n", "end")]);
+        handed["metadata"]["requiresAgentId"] = agent_id.into();
+        add(name, handed, vec![], |world| assert_eq!(world.status(), RunStatus::Failed));
+    }
     all
 }
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::ask::Question;
 use super::super::drain::Step;
-use super::super::ids;
 use super::super::turn::Turn;
+use super::super::{handoff, ids};
 use crate::definition::NodeIndex;
 use crate::event::EventKind;
 use crate::failure::FailureCode;
@@ -35,10 +35,8 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     let config = &turn.node(node).config;
     if let Some(handoff) = config.get("mockHandoff") {
         let to = handoff.get("toAgentId").cloned().unwrap_or_default();
-        let mut payload = json!({
-            "fromAgentId": agent_id, "toAgentId": to,
-            "from": {"agentId": agent_id}, "to": {"agentId": to}, "agentId": agent_id,
-        });
+        let mut payload = handoff::payload(&agent_id, to.as_str().unwrap_or_default());
+        payload["agentId"] = agent_id.as_str().into();
         for member in ["reason", "context"] {
             if let Some(value) = handoff.get(member) {
                 payload[member] = value.clone();
