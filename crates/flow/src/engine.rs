@@ -55,6 +55,11 @@ pub trait Children {
         None
     }
 
+    /// How sure a decision of an agent has to be, where its pack says so.
+    fn threshold(&self, _agent_id: &str) -> Option<f64> {
+        None
+    }
+
     /// Holds what an agent is handed to the schema that its pack has for it. An agent that is not installed takes anything.
     ///
     /// # Errors
@@ -302,7 +307,7 @@ pub struct StartChild {
 pub struct Activity {
     /// The node that asks for it.
     pub node_id: String,
-    /// Which of its effects: one for each round of a loop, and the same in every attempt.
+    /// Which of its effects: see [`NodeState::ordinal`](crate::state::NodeState::ordinal).
     pub ordinal: u32,
     /// The identity under which it is made at most once.
     pub logical_invocation_id: String,
@@ -348,9 +353,23 @@ pub struct Call {
     pub attempt: u32,
     /// Whether the run was created with a key for tests.
     pub is_test: bool,
+    /// What the node goes on with, where it waited for somebody.
+    pub resumption: Option<Resumption>,
+}
+
+/// The answer that a node waited for in the middle of its work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resumption {
+    /// The identity of the work that ended by waiting.
+    pub invocation: String,
+    /// The answer.
+    pub value: Value,
 }
 
 /// Something that happened while the host worked, to be recorded before what came of the work.
+///
+/// The last may be `interrupt.requested`: the work waits for somebody. The node is suspended then, whatever came of the work so far, and
+/// the host is asked again with the answer, as a [`Resumption`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
     /// The kind of event.

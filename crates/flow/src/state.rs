@@ -114,6 +114,14 @@ pub struct NodeState {
     pub last_sequence: Option<u64>,
 }
 
+impl NodeState {
+    /// Which effect the node asks for next: another one in each round of a loop, and another one after each interrupt, and the same in
+    /// every attempt. Rounds and interrupts only ever grow, so no two effects of a node have the same number.
+    pub const fn ordinal(&self) -> u32 {
+        self.iteration.saturating_add(self.interrupts)
+    }
+}
+
 /// What came of an interrupt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Answer {

@@ -80,6 +80,12 @@ impl<'a> Recorded<'a> {
         event.payload.get("error").map(RunError::from_json)
     }
 
+    /// How sure an agent had to be in the recorded event, where it was not.
+    pub(super) fn threshold(&self, sequence: u64) -> Option<f64> {
+        let event = self.at(sequence).filter(|event| event.kind == EventKind::NodeSuspended)?;
+        event.payload.get("threshold").and_then(Value::as_f64)
+    }
+
     /// The agent that control went to in the recorded event, where it is that.
     pub(super) fn handed_to(&self, sequence: u64) -> Option<String> {
         self.at(sequence).filter(|event| event.kind == EventKind::AgentHandoff)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use flow::definition::{Capabilities, Definition};
+use flow::definition::{Capabilities, Definition, PackTypes};
 use flow::engine::{
     self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide,
 };
@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) outcomes: BTreeMap<String, VecDeque<Result<Value, RunError>>>,
     /// How often each effect was asked for, by its identity.
     pub(crate) asked: BTreeMap<String, u32>,
+    /// What was asked of the host, in order.
+    pub(crate) activities: Vec<Activity>,
     /// The agents that are installed: the schema of what each is handed, and of what it gives back.
     pub(crate) agents: BTreeMap<String, (Value, Value)>,
     /// The workflows whose runs do not begin by themselves: their end is told by the test.
@@ -78,13 +80,17 @@ fn fits(schema: Option<&Value>, value: &Value) -> Result<(), String> {
     }
 }
 
+/// A type of node that a pack brings.
+pub(crate) const PACK_TYPE: &str = "vendor.acme.ask";
+
 pub(crate) const START: Millis = Millis(1_793_000_000_000);
 
 impl World {
     pub(crate) fn new(documents: &[Value]) -> Self {
         let read = |document: &Value| {
-            let definition =
-                Definition::check(document, &Capabilities { mock_agent: true, ..Capabilities::OURS });
+            let pack_types = PackTypes::These(Arc::new([PACK_TYPE.to_owned()].into()));
+            let capabilities = Capabilities { mock_agent: true, pack_types, ..Capabilities::OURS };
+            let definition = Definition::check(document, &capabilities);
             Arc::new(definition.unwrap_or_else(|problems| panic!("{}: {problems:#?}", document["id"])))
         };
         let definitions = documents.iter().map(read);
@@ -96,6 +102,7 @@ impl World {
             timers: BTreeSet::new(),
             outcomes: BTreeMap::new(),
             asked: BTreeMap::new(),
+            activities: Vec::new(),
             agents: BTreeMap::new(),
             by_hand: BTreeSet::new(),
             started: Vec::new(),
@@ -245,6 +252,7 @@ impl World {
 
     fn perform_if_known(&mut self, run_id: &str, activity: &Activity) {
         *self.asked.entry(activity.logical_invocation_id.clone()).or_default() += 1;
+        self.activities.push(activity.clone());
         let known = self.outcomes.get_mut(&activity.node_id).and_then(VecDeque::pop_front);
         if let Some(outcome) = known {
             let (node_id, ordinal) = (activity.node_id.clone(), activity.ordinal);

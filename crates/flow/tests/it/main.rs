@@ -8,6 +8,7 @@
     reason = "helpers of tests take what reads best, and say when there are no fixtures"
 )]
 
+mod agents;
 mod bounds;
 mod definitions;
 mod dispatch;
@@ -21,9 +22,11 @@ mod handoffs;
 mod interrupts;
 mod lifecycle;
 mod model;
+mod orchestration;
 mod replay;
 mod schedule;
 mod schemas;
 mod storm;
+mod suspended;
 mod traces;
 mod values;

@@ -9,7 +9,8 @@ use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
 use serde_json::{Value, json};
 
-use crate::driver::{World, shape, workflow};
+use crate::driver::{PACK_TYPE, World, shape, workflow};
+use crate::suspended::{done, waits};
 
 fn fork(world: &World, from: u64, mode: ForkMode) -> flow::run::Genesis {
     let mut genesis = (*world.run().genesis).clone();
@@ -150,6 +151,30 @@ fn sources() -> Vec<(&'static str, World)> {
     timed["settings"]["timeout"] = 50.into();
     add("too long", timed, vec![], |world| world.pass(60));
 
+    let asks = [("a", PACK_TYPE, json!({})), ("b", PACK_TYPE, json!({}))];
+    let mut asking = workflow("w", &asks, &[("a", "b")]);
+    asking["nodes"][0]["settings"] = json!({"maxRetries": 1});
+    add("work that waits for people", asking.clone(), vec![], |world| {
+        waits(world, "a", 0, json!({"kind": "custom", "data": {"customKind": "x"}}));
+        world.resolve("a", json!({"first": true})).unwrap();
+        waits(world, "a", 1, json!({"kind": "approval", "timeoutMs": 50}));
+        world.pass(50);
+        done(world, "a", 2, Err(RunError::new("again", "once more")));
+        world.pass(500);
+        done(world, "a", 2, Ok(json!({"output": 1})));
+        waits(
+            world,
+            "b",
+            0,
+            json!({"kind": "clarification", "data": {"questions": [{"id": "q", "question": "?"}]}, "timeoutMs": 9}),
+        );
+        world.pass(9);
+        assert_eq!(world.status(), RunStatus::Failed, "nobody answered");
+    });
+    add("work that is cancelled", asking, vec![], |world| {
+        world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    });
+
     let ends = [("n", "core.noop", json!({})), ("end", "core.end", json!({}))];
     for (name, agent_id) in
         [("a return that is refused", "agents.strict"), ("a task that is refused", "agents.never")]
@@ -272,6 +297,9 @@ fn a_branch_goes_on_from_every_place() {
             run.events = copied;
             for node in ["effect", "secret"] {
                 world.outcomes.insert(node.into(), [Ok(json!({}))].into());
+            }
+            for node in ["a", "b"] {
+                world.outcomes.insert(node.into(), vec![Ok(json!({})); 3].into());
             }
             // The children of the source are over: the host tells so when it is asked for them again.
             for (id, run) in source.runs.iter().filter(|(id, _)| *id != "r") {
