@@ -9,7 +9,7 @@
 //! ```text
 //!  Effect::Activity ─► claim ─► Hands::perform ─┬─ surface: once, its store remembers the identity
 //!                                               ├─ module of a pack: no effect of its own, so again is the same
-//!                                               ├─ model: never again on its own
+//!                                               ├─ model, or an agent with one: never again on its own
 //!                                               └─ tool: never again, unless it only reads
 //!                      record, events, outputs ◄┘  one commit
 //! ```
@@ -138,6 +138,9 @@ impl Hands {
     pub fn problems(&self, definition: &Definition) -> Vec<Problem> {
         let mut found = Vec::new();
         for (place, node) in definition.nodes.iter().enumerate() {
+            if let (Some(_), Some(pin)) = (&self.options.agents, &node.agent) {
+                found.extend(pin_problems(pin, &format!("/nodes/{place}/agent")));
+            }
             let mut tell = |pointer: &str, message: String| {
                 found.push(Problem {
                     offending_type_id: Some(node.type_id().to_owned()),
@@ -202,6 +205,15 @@ impl Hands {
             },
         }
     }
+}
+
+/// What is wrong with the agent that a node is pinned to.
+fn pin_problems(pin: &Value, path: &str) -> Vec<Problem> {
+    let problems = packs::agents::AgentRef::read(pin).err();
+    let problems = problems.iter().flat_map(packs::manifest::Problems::list);
+    problems
+        .map(|problem| Problem::at(format!("{path}{}", problem.pointer), problem.message.as_str()))
+        .collect()
 }
 
 /// The failure of a node whose type was served when its workflow was registered, and is not any more.

@@ -1,7 +1,7 @@
 //! Nodes whose work the host does.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use flow::event::EventKind;
 use host::hands::modules::{ModuleType, Modules};
@@ -29,8 +29,13 @@ fn hands(folder: &Path) -> Hands {
     })
 }
 
-/// The examples of the sandbox, as if a pack had brought them.
+/// The examples of the sandbox, as if a pack had brought them. Compiled once: a test may need many hosts.
 fn modules() -> Modules {
+    static MODULES: OnceLock<Modules> = OnceLock::new();
+    MODULES.get_or_init(compiled).clone()
+}
+
+fn compiled() -> Modules {
     let sandbox = Sandbox::new().unwrap();
     let types = conformance::ALL.iter().filter(|example| example.type_id.starts_with("vendor."));
     let types = types.map(|example| {

@@ -253,6 +253,17 @@ async fn what_is_known_to_be_wrong_about_an_agent_is_refused_at_registration() {
         assert_eq!(refused.status, 400, "{document}");
         assert!(refused.text().contains(message), "{message}: {}", refused.text());
     }
+    for pin in [json!({"agentId": WRITER, "unknown": 1}), json!({"agentId": WRITER, "modelClass": "wizard"})]
+    {
+        let mut document = workflow("pinned", &[("n", "core.noop", json!({}))], &json!([]));
+        document["nodes"][0]["agent"] = pin.clone();
+        let refused = host.post("/v1/workflows", &document).await;
+        assert!(
+            refused.status == 400 && refused.text().contains("/nodes/0/agent"),
+            "{pin}: {}",
+            refused.text()
+        );
+    }
     // A host without agents does not serve the type at all.
     let bare = Host::start().await;
     let refused = bare.post("/v1/workflows", &with(json!({"agentId": WRITER}), json!({}))).await;
