@@ -68,6 +68,8 @@ pub struct Definition {
     pub configurable_schema: Option<jsonschema::Validator>,
     /// How sensitive values are shown.
     pub masking: Masking,
+    /// The agent that the workflow is written for, where its author says so: what it is handed and gives back is held to that agent's schemas.
+    pub required_agent: Option<String>,
 }
 
 impl fmt::Debug for Definition {
@@ -173,6 +175,13 @@ impl Definition {
     /// Everything that is wrong with it.
     pub fn check(document: &Value, capabilities: &Capabilities) -> Result<Self, Vec<Problem>> {
         read::read(document, capabilities)
+    }
+
+    /// The agent that stands behind the workflow: the one that it is written for, or else the one that its first node is pinned to.
+    pub fn agent_id(&self) -> Option<&str> {
+        let first = self.graph.order.first().and_then(|node| self.nodes[*node].agent.as_ref());
+        let pinned = || first?.get("agentId")?.as_str();
+        self.required_agent.as_deref().or_else(pinned)
     }
 
     /// The node of that id.

@@ -10,7 +10,7 @@
 //! nodes/   what each type of node does, a file per family
 //! ask      interrupts: raised, answered, overdue; whether an answer fits is in crate::interrupt
 //! children child runs, with mapping          halt     pause, resume, cancel, fail
-//! guide    guided sessions of agents
+//! guide    guided sessions of agents         handoff  what agents are handed and give back
 //! recover  going on after a stop or a fork    replay   repeating a run from its log
 //! caps     limits    bounds sizes of values   ports  inputs of nodes   ids      derived, never drawn
 //! ```
@@ -22,6 +22,7 @@ mod children;
 mod drain;
 pub mod guide;
 mod halt;
+mod handoff;
 pub mod ids;
 pub mod limits;
 pub(crate) mod mapping;
@@ -42,10 +43,38 @@ use crate::event::{Event, Millis};
 use crate::run::RunStatus;
 use crate::state::RunState;
 
-/// Which workflows there are, for the nodes that start other runs.
+/// What is around a run: the workflows that it may start, and the agents that stand behind workflows.
+///
+/// It is asked while a run is decided on, and never while one is repeated: the log says what was answered then.
 pub trait Children {
     /// Whether there is a workflow of that id for the tenant of the run.
     fn exists(&self, workflow_id: &str) -> bool;
+
+    /// The agent that stands behind a workflow, where one does: see [`Definition::agent_id`].
+    fn agent(&self, _workflow_id: &str) -> Option<String> {
+        None
+    }
+
+    /// How sure a decision of an agent has to be, where its pack says so.
+    fn threshold(&self, _agent_id: &str) -> Option<f64> {
+        None
+    }
+
+    /// Holds what an agent is handed to the schema that its pack has for it. An agent that is not installed takes anything.
+    ///
+    /// # Errors
+    /// Where and how it is not as the schema says, in a sentence that does not repeat the value.
+    fn check_task(&self, _agent_id: &str, _task: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Holds what an agent gives back to the schema that its pack has for it.
+    ///
+    /// # Errors
+    /// As for [`Children::check_task`].
+    fn check_return(&self, _agent_id: &str, _returned: &Value) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl<F: Fn(&str) -> bool> Children for F {
@@ -278,7 +307,7 @@ pub struct StartChild {
 pub struct Activity {
     /// The node that asks for it.
     pub node_id: String,
-    /// Which of its effects: one for each round of a loop, and the same in every attempt.
+    /// Which of its effects: see [`NodeState::ordinal`](crate::state::NodeState::ordinal).
     pub ordinal: u32,
     /// The identity under which it is made at most once.
     pub logical_invocation_id: String,
@@ -324,9 +353,23 @@ pub struct Call {
     pub attempt: u32,
     /// Whether the run was created with a key for tests.
     pub is_test: bool,
+    /// What the node goes on with, where it waited for somebody.
+    pub resumption: Option<Resumption>,
+}
+
+/// The answer that a node waited for in the middle of its work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resumption {
+    /// The identity of the work that ended by waiting.
+    pub invocation: String,
+    /// The answer.
+    pub value: Value,
 }
 
 /// Something that happened while the host worked, to be recorded before what came of the work.
+///
+/// The last may be `interrupt.requested`: the work waits for somebody. The node is suspended then, whatever came of the work so far, and
+/// the host is asked again with the answer, as a [`Resumption`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
     /// The kind of event.

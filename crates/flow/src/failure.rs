@@ -24,6 +24,10 @@ canon::error_codes! {
         ChildFailed => "child_failed",
         /// Too many workers of a fan-out did not complete.
         DispatchJoinFailed => "dispatch_join_failed",
+        /// What the agent of the workflow would be handed is not what its task schema says.
+        HandoffTaskSchemaViolation => "handoff_task_schema_violation",
+        /// What the agent of the workflow gives back is not what its return schema says.
+        HandoffReturnSchemaViolation => "handoff_return_schema_violation",
         /// Somebody refused, or nobody approved in time.
         InterruptRejected => "interrupt_rejected",
         /// Nobody answered in time.

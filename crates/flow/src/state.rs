@@ -44,6 +44,8 @@ pub struct RunState {
     pub decisions: u64,
     /// The last of them, with the sequence of its event.
     pub last_decision: Option<(Value, u64)>,
+    /// The agent that took it.
+    pub decided_by: Option<String>,
     /// How many workers dispatches started, for the limit.
     pub workers: u64,
     /// How many questions the dispatch of workers asked, for the limit.
@@ -110,6 +112,14 @@ pub struct NodeState {
     pub children: Vec<usize>,
     /// The sequence of its last event.
     pub last_sequence: Option<u64>,
+}
+
+impl NodeState {
+    /// Which effect the node asks for next: another one in each round of a loop, and another one after each interrupt, and the same in
+    /// every attempt. Rounds and interrupts only ever grow, so no two effects of a node have the same number.
+    pub const fn ordinal(&self) -> u32 {
+        self.iteration.saturating_add(self.interrupts)
+    }
 }
 
 /// What came of an interrupt.
@@ -349,6 +359,7 @@ impl RunState {
             node_executions: 0,
             decisions: 0,
             last_decision: None,
+            decided_by: None,
             workers: 0,
             questions: 0,
             rounds: Rounds::default(),

@@ -9,11 +9,12 @@
 //! ```text
 //!  Effect::Activity ─► claim ─► Hands::perform ─┬─ surface: once, its store remembers the identity
 //!                                               ├─ module of a pack: no effect of its own, so again is the same
-//!                                               ├─ model: never again on its own
+//!                                               ├─ model, or an agent with one: never again on its own
 //!                                               └─ tool: never again, unless it only reads
 //!                      record, events, outputs ◄┘  one commit
 //! ```
 
+pub mod agents;
 pub mod installed;
 pub mod ledger;
 pub mod mcp;
@@ -26,13 +27,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use ::surfaces::Surfaces;
-use flow::definition::{CalledType, Capabilities, Definition, Family, PackTypes, Problem};
+use flow::definition::{CalledType, Capabilities, Definition, Family, NodeType, PackTypes, Problem};
 use flow::engine::{Call, Told};
 use flow::event::Millis;
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::Value;
 
+use self::agents::Agents;
 use self::ledger::Ledger;
 use self::models::Models;
 use self::modules::Modules;
@@ -44,6 +46,8 @@ pub struct Options {
     pub surfaces: Option<Arc<Surfaces>>,
     /// The types of nodes that packs bring.
     pub modules: Option<Modules>,
+    /// The agents that packs bring.
+    pub agents: Option<Agents>,
     /// Models.
     pub models: Option<Models>,
     /// Other MCP servers.
@@ -73,6 +77,8 @@ pub struct Asked<'a> {
     pub now: Millis,
     /// What to do.
     pub call: &'a Call,
+    /// What was kept of the work that this goes on with, where it waited for somebody.
+    pub kept: Option<&'a Value>,
     /// Where parts of it are written down.
     pub ledger: &'a dyn Ledger,
 }
@@ -111,6 +117,8 @@ impl Hands {
             surfaces: self.options.surfaces.is_some(),
             models: self.options.models.as_ref().is_some_and(Models::is_served),
             mcp_client: self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty()),
+            agents: self.options.agents.is_some()
+                && self.options.models.as_ref().is_some_and(Models::is_served),
             pack_types: self.options.modules.as_ref().map_or(PackTypes::None, Modules::types),
             ..capabilities.clone()
         }
@@ -128,15 +136,28 @@ impl Hands {
 
     /// What is wrong with the nodes of a workflow, beyond what the engine can see.
     pub fn problems(&self, definition: &Definition) -> Vec<Problem> {
-        let Some(models) = &self.options.models else { return Vec::new() };
         let mut found = Vec::new();
         for (place, node) in definition.nodes.iter().enumerate() {
-            for problem in models.problems(node.type_id(), &node.config) {
+            if let (Some(_), Some(pin)) = (&self.options.agents, &node.agent) {
+                found.extend(pin_problems(pin, &format!("/nodes/{place}/agent")));
+            }
+            let mut tell = |pointer: &str, message: String| {
                 found.push(Problem {
                     offending_type_id: Some(node.type_id().to_owned()),
                     node_id: Some(node.id.clone()),
-                    ..Problem::at(format!("/nodes/{place}/config{}", problem.pointer), problem.message)
+                    ..Problem::at(format!("/nodes/{place}/config{pointer}"), message)
                 });
+            };
+            if let Some(models) = &self.options.models {
+                for problem in models.problems(node.type_id(), &node.config) {
+                    tell(&problem.pointer, problem.message);
+                }
+            }
+            if let (Some(agents), NodeType::Called(CalledType::AgentsRun)) = (&self.options.agents, node.kind)
+            {
+                for (pointer, message) in agents::run::problems(agents, node) {
+                    tell(pointer, message);
+                }
             }
         }
         found
@@ -147,6 +168,11 @@ impl Hands {
         self.options.modules.as_ref()
     }
 
+    /// The agents that packs bring.
+    pub fn agents(&self) -> Option<&Agents> {
+        self.options.agents.as_ref()
+    }
+
     /// Other MCP servers.
     pub fn mcp(&self) -> Option<&mcp::Servers> {
         self.options.mcp.as_ref()
@@ -154,7 +180,7 @@ impl Hands {
 
     /// Does the work of a node.
     pub async fn perform(&self, asked: Asked<'_>) -> Performed {
-        let Options { surfaces, modules, models, mcp } = &*self.options;
+        let Options { surfaces, modules, models, mcp, agents } = &*self.options;
         let called = CalledType::parse(&asked.call.type_id);
         match called.map(CalledType::family) {
             Some(Family::Surface { .. }) => match (called, surfaces) {
@@ -164,6 +190,10 @@ impl Hands {
             Some(Family::Model) => match models {
                 Some(models) => models.perform(asked).await,
                 None => Performed::plain(Err(not_served(&asked.call.type_id))),
+            },
+            Some(Family::Agent) => match (agents, models) {
+                (Some(agents), Some(models)) => agents::run::perform(agents, models, asked).await,
+                _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
             Some(Family::Mcp { .. }) => match (called, mcp) {
                 (Some(called), Some(servers)) => mcp::perform(servers, called, asked).await,
@@ -175,6 +205,15 @@ impl Hands {
             },
         }
     }
+}
+
+/// What is wrong with the agent that a node is pinned to.
+fn pin_problems(pin: &Value, path: &str) -> Vec<Problem> {
+    let problems = packs::agents::AgentRef::read(pin).err();
+    let problems = problems.iter().flat_map(packs::manifest::Problems::list);
+    problems
+        .map(|problem| Problem::at(format!("{path}{}", problem.pointer), problem.message.as_str()))
+        .collect()
 }
 
 /// The failure of a node whose type was served when its workflow was registered, and is not any more.

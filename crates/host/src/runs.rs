@@ -17,6 +17,7 @@
 
 mod advance;
 pub mod annotations;
+mod around;
 pub mod artifacts;
 pub mod audit;
 pub mod bulk;

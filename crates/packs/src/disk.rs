@@ -7,15 +7,20 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::gate::{Gate, Operation, Watched};
 use crate::path::EntryPath;
 
 /// An open folder.
 #[derive(Debug)]
-pub(crate) struct Folder(OwnedFd);
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    gate: Watched,
+}
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
@@ -23,17 +28,29 @@ impl Folder {
     /// Opens the folder at a path of the caller's, and makes it and those above it where they are not there.
     pub(crate) fn open_root(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
-        Ok(Self(fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
+        let fd = fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { fd, gate: None })
+    }
+
+    /// The same folder behind a gate. Every folder that is opened from it has that gate too.
+    pub(crate) fn gated(self, gate: Arc<dyn Gate>) -> Self {
+        Self { gate: Some(gate), ..self }
+    }
+
+    fn before(&self, operation: Operation) -> io::Result<()> {
+        self.gate.as_ref().map_or(Ok(()), |gate| gate.before(operation))
     }
 
     /// Opens a folder in this one.
     pub(crate) fn open(&self, name: &str) -> io::Result<Self> {
-        Ok(Self(fs::openat(&self.0, segment(name)?, FOLDER, Mode::empty())?))
+        let fd = fs::openat(&self.fd, segment(name)?, FOLDER, Mode::empty())?;
+        Ok(Self { fd, gate: self.gate.clone() })
     }
 
     /// Opens a folder in this one, and makes it where it is not there. Says whether it was made.
     pub(crate) fn open_or_make(&self, name: &str) -> io::Result<(Self, bool)> {
-        match fs::mkdirat(&self.0, segment(name)?, Mode::from(0o755)) {
+        self.before(Operation::MakeFolder)?;
+        match fs::mkdirat(&self.fd, segment(name)?, Mode::from(0o755)) {
             Ok(()) => Ok((self.open(name)?, true)),
             Err(Errno::EXIST) => Ok((self.open(name)?, false)),
             Err(error) => Err(error.into()),
@@ -44,7 +61,9 @@ impl Folder {
     pub(crate) fn create(&self, name: &str, content: &[u8], executable: bool) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from(if executable { 0o755 } else { 0o644 });
-        let mut file = File::from(fs::openat(&self.0, segment(name)?, flags, mode)?);
+        self.before(Operation::CreateFile)?;
+        let mut file = File::from(fs::openat(&self.fd, segment(name)?, flags, mode)?);
+        self.before(Operation::WriteFile)?;
         file.write_all(content)
     }
 
@@ -56,17 +75,21 @@ impl Folder {
             _ => {}
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(fs::openat(&self.0, segment(&new)?, flags, Mode::from(0o644))?);
+        self.before(Operation::CreateFile)?;
+        let mut file = File::from(fs::openat(&self.fd, segment(&new)?, flags, Mode::from(0o644))?);
+        self.before(Operation::WriteFile)?;
         file.write_all(content)?;
+        self.before(Operation::Sync)?;
         file.sync_all()?;
-        fs::renameat(&self.0, new.as_str(), &self.0, segment(name)?)?;
+        self.before(Operation::Rename)?;
+        fs::renameat(&self.fd, new.as_str(), &self.fd, segment(name)?)?;
         self.sync()
     }
 
     /// The content of a file, if it is there and has at most so many bytes.
     pub(crate) fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match fs::openat(&self.0, segment(name)?, flags, Mode::empty()) {
+        let file = match fs::openat(&self.fd, segment(name)?, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -104,7 +127,7 @@ impl Folder {
     /// The names in this folder, sorted. Those that are no text are left out: nothing here made them.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::Dir::read_from(&self.0)? {
+        for entry in fs::Dir::read_from(&self.fd)? {
             let entry = entry?;
             if let Ok(name) = entry.file_name().to_str()
                 && !matches!(name, "." | "..")
@@ -118,7 +141,7 @@ impl Folder {
 
     /// Whether there is something of that name.
     pub(crate) fn has(&self, name: &str) -> io::Result<bool> {
-        match fs::statat(&self.0, segment(name)?, AtFlags::SYMLINK_NOFOLLOW) {
+        match fs::statat(&self.fd, segment(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(error.into()),
@@ -127,16 +150,19 @@ impl Folder {
 
     /// Moves something from this folder to a name in another that is not there yet.
     pub(crate) fn rename(&self, name: &str, to: &Self, new: &str) -> io::Result<()> {
-        Ok(fs::renameat_with(&self.0, segment(name)?, &to.0, segment(new)?, fs::RenameFlags::NOREPLACE)?)
+        self.before(Operation::Rename)?;
+        Ok(fs::renameat_with(&self.fd, segment(name)?, &to.fd, segment(new)?, fs::RenameFlags::NOREPLACE)?)
     }
 
     pub(crate) fn remove_file(&self, name: &str) -> io::Result<()> {
-        Ok(fs::unlinkat(&self.0, segment(name)?, AtFlags::empty())?)
+        self.before(Operation::RemoveFile)?;
+        Ok(fs::unlinkat(&self.fd, segment(name)?, AtFlags::empty())?)
     }
 
     /// Removes an empty folder in this one.
     pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
-        Ok(fs::unlinkat(&self.0, segment(name)?, AtFlags::REMOVEDIR)?)
+        self.before(Operation::RemoveFolder)?;
+        Ok(fs::unlinkat(&self.fd, segment(name)?, AtFlags::REMOVEDIR)?)
     }
 
     /// Removes a folder and all that is in it, without recursion and without following a link. It is fine if it is not there.
@@ -170,19 +196,21 @@ impl Folder {
 
     /// Makes the names in this folder durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        Ok(fs::fsync(&self.0)?)
+        self.before(Operation::Sync)?;
+        Ok(fs::fsync(&self.fd)?)
     }
 
     /// Makes everything on this file system durable.
     #[cfg(target_os = "linux")]
     pub(crate) fn sync_file_system(&self) -> io::Result<()> {
-        Ok(fs::syncfs(&self.0)?)
+        self.before(Operation::Sync)?;
+        Ok(fs::syncfs(&self.fd)?)
     }
 
     /// Where there is no call for one file system, there is one for all.
     #[cfg(not(target_os = "linux"))]
-    #[expect(clippy::unnecessary_wraps, reason = "the same signature everywhere")]
     pub(crate) fn sync_file_system(&self) -> io::Result<()> {
+        self.before(Operation::Sync)?;
         fs::sync();
         Ok(())
     }
@@ -196,7 +224,7 @@ impl Folder {
 
     fn lock_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(fs::openat(&self.0, segment(name)?, flags, Mode::from(0o644))?))
+        Ok(File::from(fs::openat(&self.fd, segment(name)?, flags, Mode::from(0o644))?))
     }
 
     /// As [`Folder::lock`], without waiting.
@@ -214,7 +242,7 @@ impl Folder {
 
 impl AsFd for Folder {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 

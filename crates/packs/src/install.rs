@@ -13,6 +13,7 @@ mod record;
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -23,6 +24,7 @@ use crate::agents::CatalogueEntry;
 use crate::archive::{Archive, Limits};
 use crate::disk::Folder;
 use crate::error::{PackError, PackErrorCode};
+use crate::gate::Gate;
 use crate::integrity::Integrity;
 use crate::manifest::{Content, MANIFEST_PATH, MAX_MANIFEST_BYTES, Manifest};
 use crate::name::PackName;
@@ -157,6 +159,12 @@ impl InstalledPacks {
         let root = Folder::open_root(root)
             .map_err(|cause| PackError::storage("the folder of packs cannot be opened", &cause))?;
         Ok(Self { root })
+    }
+
+    /// The same folder behind a gate, for tests.
+    #[must_use]
+    pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
+        Self { root: self.root.gated(gate) }
     }
 
     /// Installs a pack. Installing the same bytes again changes nothing.

@@ -78,6 +78,8 @@ macro_rules! examples {
 
 examples! {
     "vendor.openwop.rust-hello.greet", "greet", ["openwop_log"];
+    "vendor.openwop.asking.by-ending", "ask", ["openwop_variable_set", "openwop_variable_get", "openwop_interrupt"];
+    "vendor.openwop.asking.by-call", "ask", ["openwop_variable_set", "openwop_variable_get", "openwop_interrupt"];
     "vendor.openwop.misbehaving.memory-bomb", "pack-memory-bomb", [];
     "vendor.openwop.misbehaving.abi-bomb", "pack-abi-999", [];
     "well-behaved.echo", "echo", [];

@@ -1,6 +1,6 @@
 //! The sandbox: one engine, one clock, one cache.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
 use wasmtime::{Config, Engine, OptLevel, WasmFeatures};
@@ -38,6 +38,8 @@ struct Shared {
     ticker: Ticker,
     cache: Cache,
     limits: ModuleLimits,
+    /// How many modules were compiled. Whoever has the lock compiles.
+    compiled: Mutex<u64>,
 }
 
 impl Sandbox {
@@ -52,7 +54,8 @@ impl Sandbox {
         let ticker =
             Ticker::start(engine.clone()).map_err(|error| Fault::Host { reason: error.to_string() })?;
         let cache = Cache::new(options.cache_bytes);
-        Ok(Self(Arc::new(Shared { engine, ticker, cache, limits: options.module_limits })))
+        let (limits, compiled) = (options.module_limits, Mutex::default());
+        Ok(Self(Arc::new(Shared { engine, ticker, cache, limits, compiled })))
     }
 
     /// A module from its bytes: compiled now, or earlier from the same bytes.
@@ -69,6 +72,13 @@ impl Sandbox {
             return Ok(module);
         }
         scan::scan(bytes, &self.0.limits)?;
+        // One at a time: the compiler takes all cores for one module, and memory for each that it is given. Those who bring many hostile
+        // modules at once wait for each other, and those who bring the same one find it.
+        let mut count = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = self.0.cache.get(&digest) {
+            return Ok(module);
+        }
+        *count += 1;
         let compiled = wasmtime::Module::from_binary(&self.0.engine, bytes)
             .map_err(|error| Fault::bad_module(canon::budget::truncate(&format!("{error:#}"), 500)))?;
         Ok(self.0.cache.put(Module::new(&compiled, digest)?))
@@ -86,6 +96,11 @@ impl Sandbox {
     /// time that the methods of `host` take.
     pub fn invoke<H: HostCalls>(&self, module: &Module, invocation: &Invocation, host: H) -> (Report, H) {
         run::run(&self.0.engine, &self.0.ticker, module, invocation, host)
+    }
+
+    /// How many modules were given to the compiler so far.
+    pub fn compiled(&self) -> u64 {
+        *self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many compiled modules are kept.

@@ -19,6 +19,8 @@ pub enum Family {
     },
     /// A model.
     Model,
+    /// An agent that a pack brings, and a model for it.
+    Agent,
     /// A request to another MCP server.
     Mcp {
         /// The method.
@@ -201,6 +203,9 @@ called! {
     StructuredOutput => "core.ai.structuredOutput", Family::Model, [];
     /// Composes prompts, and pretends to ask a model. The host reads its configuration.
     MockAi => "local.sample.demo.mock-ai", Family::Model, [];
+    /// Lets an agent of an installed pack do a task.
+    AgentsRun => "core.agents.run", Family::Agent,
+        [may("agentId", Kind::Text), may("provider", Kind::Text), may("model", Kind::Text), may("tools", Kind::List)];
     /// Lists the tools of another MCP server.
     McpListTools => "core.openwop.mcp.list-tools", mcp("tools/list"), [SERVER, TIMEOUT];
     /// Calls a tool of another MCP server. What it gives is not trusted.

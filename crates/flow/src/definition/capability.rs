@@ -26,6 +26,8 @@ pub struct Capabilities {
     pub surfaces: bool,
     /// `core.ai.*`.
     pub models: bool,
+    /// `core.agents.*`.
+    pub agents: bool,
     /// `core.openwop.mcp.*` that call other servers.
     pub mcp_client: bool,
     /// `core.openwop.mcp.*` by which a workflow is served to clients of MCP.
@@ -49,6 +51,7 @@ impl Capabilities {
         sub_workflow_input_mapping: true,
         surfaces: false,
         models: false,
+        agents: false,
         mcp_client: false,
         mcp_mount: true,
         mcp_sampling: false,
@@ -60,6 +63,7 @@ impl Capabilities {
     pub const EVERYTHING: Self = Self {
         surfaces: true,
         models: true,
+        agents: true,
         mcp_client: true,
         mcp_sampling: true,
         pack_types: PackTypes::Any,

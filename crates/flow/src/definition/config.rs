@@ -62,6 +62,14 @@ pub(super) fn check(
     }
 }
 
+/// Where something to wait for is wrong that is not written in a workflow, but asked for by the work of a node. What stands there is not
+/// repeated: it may be anything that the work was given.
+pub(crate) fn interrupt_problem(asked: &serde_json::Map<String, Value>) -> Option<String> {
+    let mut problems = Vec::new();
+    check(NodeType::Interrupt, &Value::Object(asked.clone()), "", &Capabilities::OURS, &mut problems);
+    problems.into_iter().next().map(|problem| problem.path)
+}
+
 fn requires(path: String, message: &str, capability: &'static str) -> Problem {
     Problem { required_capability: Some(capability), ..Problem::at(path, message) }
 }

@@ -142,6 +142,7 @@ impl NodeType {
                     "conformance.mockAgent",
                 ),
                 Family::Model => (capabilities.models, "aiProviders.supported"),
+                Family::Agent => (capabilities.agents, "agents.manifestRuntime.supported"),
                 Family::Mcp { .. } => (capabilities.mcp_client, "mcp.supported"),
             },
             Self::Exposed(ExposedType::Sampling) => {

@@ -15,7 +15,7 @@ use canon::json;
 use serde_json::{Map, Value};
 
 use self::fields::Fields;
-use super::{Capabilities, Definition, Graph, Masking, Problem, Settings, Variable, VariableKind};
+use super::{Capabilities, Definition, Graph, Masking, PackTypes, Problem, Settings, Variable, VariableKind};
 
 /// The most nodes of one workflow: a run folds to one state in memory.
 const MAX_NODES: usize = 10_000;
@@ -101,6 +101,7 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
     let configurable_schema = configurable_schema(root.get("configurableSchema"), problems);
     let settings = read_settings(settings.unwrap_or(&Map::new()), problems);
     let masking = masking(metadata.unwrap_or(&Map::new()), problems);
+    let required_agent = required_agent(metadata.unwrap_or(&Map::new()), capabilities, problems);
     if !problems.is_empty() {
         return None;
     }
@@ -127,7 +128,24 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
         settings,
         configurable_schema,
         masking,
+        required_agent,
     })
+}
+
+/// The agent that a workflow is written for.
+fn required_agent(
+    metadata: &Map<String, Value>,
+    capabilities: &Capabilities,
+    problems: &mut Vec<Problem>,
+) -> Option<String> {
+    let named = metadata.get("requiresAgentId")?;
+    let agent_id = named.as_str().filter(|id| (3..=256).contains(&id.chars().count()));
+    // A workflow that was registered before anybody looked at this is not refused for it now.
+    if agent_id.is_none() && capabilities.pack_types != PackTypes::Any {
+        let message = "the id of an agent, a text of 3 to 256 characters";
+        problems.push(Problem::at("/metadata/requiresAgentId", message));
+    }
+    agent_id.map(str::to_owned)
 }
 
 fn is_workflow_id(id: &str) -> bool {

@@ -54,7 +54,9 @@ impl Turn<'_> {
         if self.state.started_at.is_none() {
             self.begin();
             self.set_deadline();
-            self.drain();
+            if !self.refuse_task() {
+                self.drain();
+            }
         }
     }
 
@@ -186,10 +188,13 @@ impl Turn<'_> {
             return;
         }
         match step {
-            Step::Done(outputs) => match bounds::check("what the node gives", &outputs) {
-                Ok(()) => self.complete(node, outputs, cause),
-                Err(error) => self.fail(node, &Failure { error, retryable: false }, cause),
-            },
+            Step::Done(outputs) => {
+                let refused = bounds::check("what the node gives", &outputs).err();
+                match refused.or_else(|| self.refuse_return(node, &outputs)) {
+                    None => self.complete(node, outputs, cause),
+                    Some(error) => self.fail(node, &Failure { error, retryable: false }, cause),
+                }
+            }
             Step::Failed(failure) => self.fail(node, &failure, cause),
             Step::Waits => {}
         }

@@ -83,6 +83,7 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
         NodeType::MockAgent => agent::ratified(resolution),
         NodeType::Guided => turn.guide_answered(node, resolution),
         NodeType::Exposed(ExposedType::Elicitation) => exposed::elicited(resolution),
+        kind if kind.is_called() => called::resume(turn, node, resolution),
         _ if resolution.interrupt.kind == "approval" => gates::decided(turn, node, resolution),
         _ => gates::resumed(resolution),
     }

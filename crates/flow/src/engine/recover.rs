@@ -44,7 +44,7 @@ impl Turn<'_> {
             return;
         }
         self.set_deadline();
-        if self.end_with_failure() {
+        if self.end_with_failure() || self.refuse_task() {
             return;
         }
         for node in self.state.under_way(self.definition) {
@@ -146,9 +146,17 @@ impl Turn<'_> {
     ) {
         let Some(node) = self.state.place(node_id) else { return };
         let state = &self.state.nodes[node];
-        let awaited = state.status == NodeStatus::Running
+        // A fork may begin between the two events that suspend a node: it works again then, and waits for nobody.
+        let works = match state.status {
+            NodeStatus::Running => true,
+            NodeStatus::Suspended => {
+                state.answer == Answer::None && !self.state.interrupts.contains_key(node_id)
+            }
+            _ => false,
+        };
+        let awaited = works
             && state.retry_at.is_none()
-            && state.iteration == ordinal
+            && state.ordinal() == ordinal
             && nodes::has_effect(self.node(node).kind);
         if awaited && self.may_end(node) {
             let outcome = outcome.and_then(|value| {

@@ -17,7 +17,7 @@ use super::{Children, Decision, Limits};
 use crate::definition::Definition;
 use crate::event::{Event, EventKind, Millis, event_id};
 use crate::run::SharedGenesis;
-use crate::state::RunState;
+use crate::state::{RunError, RunState};
 
 /// The run that is repeated.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,25 @@ impl<'a> Recorded<'a> {
     pub(super) fn text(&self, sequence: u64, name: &str) -> Option<String> {
         let event = self.at(sequence).filter(|_| !self.diverged)?;
         event.payload.get(name)?.as_str().map(str::to_owned)
+    }
+
+    /// Why a node failed in the recorded event, where it is that.
+    pub(super) fn failure(&self, sequence: u64) -> Option<RunError> {
+        let event =
+            self.at(sequence).filter(|event| !self.diverged && event.kind == EventKind::NodeFailed)?;
+        event.payload.get("error").map(RunError::from_json)
+    }
+
+    /// How sure an agent had to be in the recorded event, where it was not.
+    pub(super) fn threshold(&self, sequence: u64) -> Option<f64> {
+        let event = self.at(sequence).filter(|event| event.kind == EventKind::NodeSuspended)?;
+        event.payload.get("threshold").and_then(Value::as_f64)
+    }
+
+    /// The agent that control went to in the recorded event, where it is that.
+    pub(super) fn handed_to(&self, sequence: u64) -> Option<String> {
+        self.at(sequence).filter(|event| event.kind == EventKind::AgentHandoff)?;
+        self.text(sequence, "toAgentId")
     }
 
     fn at(&self, sequence: u64) -> Option<&'a Event> {

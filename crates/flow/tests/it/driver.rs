@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use flow::definition::{Capabilities, Definition};
-use flow::engine::{self, Activity, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide};
+use flow::definition::{Capabilities, Definition, PackTypes};
+use flow::engine::{
+    self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide,
+};
 use flow::event::{Event, EventKind, Millis, event_id, wire};
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
@@ -33,6 +35,10 @@ pub(crate) struct World {
     pub(crate) outcomes: BTreeMap<String, VecDeque<Result<Value, RunError>>>,
     /// How often each effect was asked for, by its identity.
     pub(crate) asked: BTreeMap<String, u32>,
+    /// What was asked of the host, in order.
+    pub(crate) activities: Vec<Activity>,
+    /// The agents that are installed: the schema of what each is handed, and of what it gives back.
+    pub(crate) agents: BTreeMap<String, (Value, Value)>,
     /// The workflows whose runs do not begin by themselves: their end is told by the test.
     pub(crate) by_hand: BTreeSet<String>,
     pub(crate) started: Vec<String>,
@@ -43,13 +49,48 @@ pub(crate) struct World {
     queue: VecDeque<(String, Effect)>,
 }
 
+/// What is around the runs of a world.
+pub(crate) struct Around<'w> {
+    pub(crate) definitions: &'w BTreeMap<String, Arc<Definition>>,
+    pub(crate) agents: &'w BTreeMap<String, (Value, Value)>,
+}
+
+impl Children for Around<'_> {
+    fn exists(&self, workflow_id: &str) -> bool {
+        self.definitions.contains_key(workflow_id)
+    }
+
+    fn agent(&self, workflow_id: &str) -> Option<String> {
+        self.definitions.get(workflow_id)?.agent_id().map(str::to_owned)
+    }
+
+    fn check_task(&self, agent_id: &str, task: &Value) -> Result<(), String> {
+        fits(self.agents.get(agent_id).map(|schemas| &schemas.0), task)
+    }
+
+    fn check_return(&self, agent_id: &str, returned: &Value) -> Result<(), String> {
+        fits(self.agents.get(agent_id).map(|schemas| &schemas.1), returned)
+    }
+}
+
+fn fits(schema: Option<&Value>, value: &Value) -> Result<(), String> {
+    match schema {
+        Some(schema) if !jsonschema::is_valid(schema, value) => Err("not as the schema says".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// A type of node that a pack brings.
+pub(crate) const PACK_TYPE: &str = "vendor.acme.ask";
+
 pub(crate) const START: Millis = Millis(1_793_000_000_000);
 
 impl World {
     pub(crate) fn new(documents: &[Value]) -> Self {
         let read = |document: &Value| {
-            let definition =
-                Definition::check(document, &Capabilities { mock_agent: true, ..Capabilities::OURS });
+            let pack_types = PackTypes::These(Arc::new([PACK_TYPE.to_owned()].into()));
+            let capabilities = Capabilities { mock_agent: true, pack_types, ..Capabilities::OURS };
+            let definition = Definition::check(document, &capabilities);
             Arc::new(definition.unwrap_or_else(|problems| panic!("{}: {problems:#?}", document["id"])))
         };
         let definitions = documents.iter().map(read);
@@ -61,6 +102,8 @@ impl World {
             timers: BTreeSet::new(),
             outcomes: BTreeMap::new(),
             asked: BTreeMap::new(),
+            activities: Vec::new(),
+            agents: BTreeMap::new(),
             by_hand: BTreeSet::new(),
             started: Vec::new(),
             cancelled: Vec::new(),
@@ -134,11 +177,10 @@ impl World {
 
     fn take(&mut self, run_id: &str, input: Input) -> Result<Vec<Event>, Refusal> {
         let (limits, now) = (self.limits, self.now);
-        let known: BTreeSet<String> = self.definitions.keys().cloned().collect();
+        let around = Around { definitions: &self.definitions, agents: &self.agents };
         let run = self.runs.get_mut(run_id).unwrap();
         let before = run.state.clone();
-        let children = |workflow_id: &str| known.contains(workflow_id);
-        let decided = decide(&run.definition, &mut run.state, input, now, &limits, &children);
+        let decided = decide(&run.definition, &mut run.state, input, now, &limits, &around);
         if decided.is_err() {
             assert_eq!(run.state, before, "a refusal changes nothing");
         }
@@ -212,6 +254,7 @@ impl World {
 
     fn perform_if_known(&mut self, run_id: &str, activity: &Activity) {
         *self.asked.entry(activity.logical_invocation_id.clone()).or_default() += 1;
+        self.activities.push(activity.clone());
         let known = self.outcomes.get_mut(&activity.node_id).and_then(VecDeque::pop_front);
         if let Some(outcome) = known {
             let (node_id, ordinal) = (activity.node_id.clone(), activity.ordinal);

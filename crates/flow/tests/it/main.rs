@@ -8,6 +8,7 @@
     reason = "helpers of tests take what reads best, and say when there are no fixtures"
 )]
 
+mod agents;
 mod bounds;
 mod causes;
 mod definitions;
@@ -18,12 +19,15 @@ mod failures;
 mod fixtures;
 mod golden;
 mod guided;
+mod handoffs;
 mod interrupts;
 mod lifecycle;
 mod model;
+mod orchestration;
 mod replay;
 mod schedule;
 mod schemas;
 mod storm;
+mod suspended;
 mod traces;
 mod values;

@@ -9,7 +9,8 @@ use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
 use serde_json::{Value, json};
 
-use crate::driver::{World, shape, workflow};
+use crate::driver::{PACK_TYPE, World, shape, workflow};
+use crate::suspended::{done, waits};
 
 fn fork(world: &World, from: u64, mode: ForkMode) -> flow::run::Genesis {
     let mut genesis = (*world.run().genesis).clone();
@@ -44,6 +45,10 @@ fn sources() -> Vec<(&'static str, World)> {
         let broken = Err(RunError::new("broken", "it broke"));
         world.outcomes.insert("effect".into(), [broken, Ok(json!({"count": 1}))].into());
         world.outcomes.insert("secret".into(), [Ok(json!({"secretSha256": "00", "secretLength": 3}))].into());
+        world
+            .agents
+            .insert("agents.strict".into(), (json!({"maxProperties": 0}), json!({"required": ["a"]})));
+        world.agents.insert("agents.never".into(), (json!(false), json!(true)));
         world.create("w");
         drive(&mut world);
         all.push((name, world));
@@ -113,6 +118,7 @@ fn sources() -> Vec<(&'static str, World)> {
         ("art", "conformance.artifact.emit", json!({})),
     ];
     let mut good = workflow("good", &[("n", "core.delay", json!({"ms": 30}))], &[]);
+    good["nodes"][0]["agent"] = json!({"agentId": "agents.good"});
     good["variables"] = json!([{"name": "v", "type": "number", "defaultValue": 5}]);
     let others = vec![
         good,
@@ -158,6 +164,39 @@ fn sources() -> Vec<(&'static str, World)> {
     let mut timed = workflow("w", &[("a", "core.delay", json!({"ms": 400}))], &[]);
     timed["settings"]["timeout"] = 50.into();
     add("too long", timed, vec![], |world| world.pass(60));
+
+    let asks = [("a", PACK_TYPE, json!({})), ("b", PACK_TYPE, json!({}))];
+    let mut asking = workflow("w", &asks, &[("a", "b")]);
+    asking["nodes"][0]["settings"] = json!({"maxRetries": 1});
+    add("work that waits for people", asking.clone(), vec![], |world| {
+        waits(world, "a", 0, json!({"kind": "custom", "data": {"customKind": "x"}}));
+        world.resolve("a", json!({"first": true})).unwrap();
+        waits(world, "a", 1, json!({"kind": "approval", "timeoutMs": 50}));
+        world.pass(50);
+        done(world, "a", 2, Err(RunError::new("again", "once more")));
+        world.pass(500);
+        done(world, "a", 2, Ok(json!({"output": 1})));
+        waits(
+            world,
+            "b",
+            0,
+            json!({"kind": "clarification", "data": {"questions": [{"id": "q", "question": "?"}]}, "timeoutMs": 9}),
+        );
+        world.pass(9);
+        assert_eq!(world.status(), RunStatus::Failed, "nobody answered");
+    });
+    add("work that is cancelled", asking, vec![], |world| {
+        world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    });
+
+    let ends = [("n", "core.noop", json!({})), ("end", "core.end", json!({}))];
+    for (name, agent_id) in
+        [("a return that is refused", "agents.strict"), ("a task that is refused", "agents.never")]
+    {
+        let mut handed = workflow("w", &ends, &[("n", "end")]);
+        handed["metadata"]["requiresAgentId"] = agent_id.into();
+        add(name, handed, vec![], |world| assert_eq!(world.status(), RunStatus::Failed));
+    }
     all
 }
 
@@ -273,6 +312,9 @@ fn a_branch_goes_on_from_every_place() {
             run.events = copied;
             for node in ["effect", "secret"] {
                 world.outcomes.insert(node.into(), [Ok(json!({}))].into());
+            }
+            for node in ["a", "b"] {
+                world.outcomes.insert(node.into(), vec![Ok(json!({})); 3].into());
             }
             // The children of the source are over: the host tells so when it is asked for them again.
             for (id, run) in source.runs.iter().filter(|(id, _)| *id != "r") {

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use packs::PackError;
+use packs::agents::HandoffSchemas;
 use packs::install::{InstalledPack, InstalledPacks};
-use packs::manifest::{Language, Manifest};
+use packs::manifest::{AgentManifest, Language, Manifest};
+use packs::name::PackName;
 use packs::path::EntryPath;
 use packs::version::Version;
 use sandbox::{ABI_VERSION, Fault, Grants, Limits, Sandbox};
 
+use super::agents::{Agent, Agents};
 use super::modules::{ModuleType, Modules};
 
 /// A page of WebAssembly memory.
@@ -25,21 +28,20 @@ pub struct Unserved {
     pub message: String,
 }
 
+impl Unserved {
+    fn of(name: &PackName, version: &Version, error: &LoadError) -> Self {
+        Self { pack: format!("{name}@{version}"), code: error.code().to_owned(), message: error.to_string() }
+    }
+}
+
 /// Loads the nodes of every installed pack, the highest version of each. A pack that cannot be served does not keep the others from it.
 ///
 /// # Errors
 /// When the folder of packs cannot be read, or the sandbox cannot be made.
 pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), LoadError> {
     let sandbox = Sandbox::new()?;
-    let mut highest = BTreeMap::new();
-    for record in installed.list()? {
-        let version = highest.entry(record.name.clone()).or_insert_with(|| record.version.clone());
-        if record.version > *version {
-            *version = record.version;
-        }
-    }
     let (mut types, mut unserved) = (BTreeMap::new(), Vec::new());
-    for (name, version) in highest {
+    for (name, version) in highest(installed)? {
         match module_types(&sandbox, installed, &name, &version) {
             // The first pack that brings a type keeps it: names are sorted, so it is the same one every time.
             Ok(found) => {
@@ -47,21 +49,69 @@ pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), Load
                     types.entry(type_id).or_insert(kind);
                 }
             }
-            Err(error) => unserved.push(Unserved {
-                pack: format!("{name}@{version}"),
-                code: error.code().to_owned(),
-                message: error.to_string(),
-            }),
+            Err(error) => unserved.push(Unserved::of(&name, &version, &error)),
         }
     }
     Ok((Modules::new(sandbox, types), unserved))
+}
+
+/// Loads the agents of every installed pack, the highest version of each. A pack that cannot be read does not keep the others from it.
+///
+/// # Errors
+/// When the folder of packs cannot be read.
+pub fn load_agents(installed: &InstalledPacks) -> Result<(Agents, Vec<Unserved>), LoadError> {
+    let (mut agents, mut unserved) = (Vec::new(), Vec::new());
+    for (name, version) in highest(installed)? {
+        match agents_of(installed, &name, &version) {
+            Ok(found) => agents.extend(found),
+            Err(error) => unserved.push(Unserved::of(&name, &version, &error)),
+        }
+    }
+    Ok((Agents::new(agents), unserved))
+}
+
+fn agents_of(
+    installed: &InstalledPacks,
+    name: &PackName,
+    version: &Version,
+) -> Result<Vec<Agent>, LoadError> {
+    let InstalledPack { manifest, record } = installed.load(name, version, false)?;
+    let file = |path: &str| {
+        let path = EntryPath::parse(path).ok()?;
+        installed.read_file(&record, &path).ok()
+    };
+    let agent = |agent: &AgentManifest| {
+        let from_file = || {
+            let path = agent.system_prompt_ref.as_deref().filter(|path| !path.starts_with("prompt:"))?;
+            String::from_utf8(file(path)?).ok()
+        };
+        Ok(Agent {
+            pack: manifest.id(),
+            system_prompt: agent.system_prompt.clone().or_else(from_file),
+            schemas: HandoffSchemas::compile(agent, file)?,
+            manifest: agent.clone(),
+        })
+    };
+    manifest.agents().iter().map(agent).collect()
+}
+
+/// The highest version of every installed pack, by name.
+fn highest(installed: &InstalledPacks) -> Result<BTreeMap<PackName, Version>, PackError> {
+    let mut highest = BTreeMap::new();
+    for record in installed.list()? {
+        let version = highest.entry(record.name.clone()).or_insert_with(|| record.version.clone());
+        if record.version > *version {
+            *version = record.version;
+        }
+    }
+    Ok(highest)
 }
 
 /// The types of one pack. Everything of it is verified before a byte of it is compiled.
 fn module_types(
     sandbox: &Sandbox,
     installed: &InstalledPacks,
-    name: &packs::name::PackName,
+    name: &PackName,
     version: &Version,
 ) -> Result<Vec<(String, ModuleType)>, LoadError> {
     let InstalledPack { manifest, record } = installed.load(name, version, true)?;

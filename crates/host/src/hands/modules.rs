@@ -2,20 +2,24 @@
 //!
 //! A module has no effect of its own: what it may ask of the host is to read what the node was given, to set variables, to log, the time and
 //! random bytes that follow from the run. So a call that is made again gives the same, or nobody ever saw the first.
+//!
+//! A module that waits for somebody ends, and is run again from its beginning once there is an answer. What it was given before is kept
+//! with the record of its first run, so that it finds the same again up to the place where it asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use flow::definition::PackTypes;
-use flow::engine::Told;
+use flow::engine::{Resumption, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use sandbox::{
-    Entry, Fault, Grants, HostCalls, Invocation, Limits, LogLevel, Module, Outcome, Report, Sandbox, Seed,
-    Status,
+    Entry, Fault, Grants, HostCalls, InterruptAnswer, Invocation, Journal, Limits, LogLevel, Module, Outcome,
+    Report, Sandbox, Seed, Status,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Performed, not_served};
@@ -92,15 +96,18 @@ impl Modules {
         let Some(kind) = self.types.get(&asked.call.type_id).cloned() else {
             return Performed::plain(Err(not_served(&asked.call.type_id)));
         };
-        let (sandbox, invocation) = (self.sandbox.clone(), invocation(&kind, asked));
+        let (beginning, answer) = Beginning::of(asked);
+        let (sandbox, invocation) = (self.sandbox.clone(), invocation(&kind, asked, &beginning));
         let calls = Calls {
             variables: asked.call.variables.clone(),
             now_ms: i64::try_from(asked.now.0).unwrap_or(i64::MAX),
             told: Vec::new(),
+            answer,
+            waits: false,
         };
         let called = tokio::task::spawn_blocking(move || sandbox.invoke(&kind.module, &invocation, calls));
         match called.await {
-            Ok((report, calls)) => performed(asked.node_id, report, calls.told),
+            Ok((report, calls)) => performed(asked.node_id, report, calls, beginning),
             Err(_) => {
                 let message = "the thread of the module ended before the module did";
                 Performed::plain(Err(RunError::of(FailureCode::NodeFailed, message)))
@@ -109,16 +116,46 @@ impl Modules {
     }
 }
 
-fn invocation(kind: &ModuleType, asked: Asked<'_>) -> Invocation {
+/// What a run of a module begins with, as it is kept while somebody is waited for.
+#[derive(Debug, Deserialize, Serialize)]
+struct Beginning {
+    inputs: Value,
+    /// The answer to what it asked by ending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resume: Option<Value>,
+    /// What it was told up to the place where it asked by a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    journal: Option<Journal>,
+}
+
+impl Beginning {
+    /// What this run begins with, and the answer to the first thing that it asks by a call and that its journal does not answer.
+    fn of(asked: Asked<'_>) -> (Self, Option<Value>) {
+        let call = asked.call;
+        // A node without ports is given what the run has.
+        let inputs = if call.inputs.is_empty() { &call.variables } else { &call.inputs };
+        let anew = |resume| Self { inputs: Value::Object(inputs.clone()), resume, journal: None };
+        let Some(Resumption { value, .. }) = &call.resumption else { return (anew(None), None) };
+        let kept = asked.kept.and_then(|kept| Self::deserialize(kept).ok());
+        match kept {
+            Some(kept) if kept.journal.is_some() => (kept, Some(value.clone())),
+            Some(kept) => (Self { resume: Some(value.clone()), ..kept }, None),
+            // A fork has the answers of its source and not its records: the module is told, whichever way it asks.
+            None => (anew(Some(value.clone())), Some(value.clone())),
+        }
+    }
+}
+
+fn invocation(kind: &ModuleType, asked: Asked<'_>, beginning: &Beginning) -> Invocation {
     let call = asked.call;
     let mut invocation = Invocation::new(Entry::Node(call.type_id.clone()));
     invocation.context = json!({
         "runId": asked.run_id, "nodeId": asked.node_id, "tenantId": asked.tenant, "attempt": call.attempt,
         "configurable": call.configurable, "agent": call.agent, "config": call.config,
     });
-    // A node without ports is given what the run has.
-    let inputs = if call.inputs.is_empty() { &call.variables } else { &call.inputs };
-    invocation.inputs = Value::Object(inputs.clone());
+    invocation.inputs = beginning.inputs.clone();
+    invocation.resume = beginning.resume.clone();
+    invocation.recorded = beginning.journal.clone().unwrap_or_default();
     invocation.grants = kind.grants.clone();
     invocation.limits = kind.limits;
     invocation.seed = Seed {
@@ -134,6 +171,10 @@ struct Calls {
     variables: Map<String, Value>,
     now_ms: i64,
     told: Vec<Told>,
+    /// What the next question is answered with.
+    answer: Option<Value>,
+    /// Whether it asked something that nobody has answered yet.
+    waits: bool,
 }
 
 impl HostCalls for Calls {
@@ -145,6 +186,16 @@ impl HostCalls for Calls {
         self.variables.insert(key.to_owned(), value.clone());
         self.told.push(Told::new(EventKind::VariableChanged, json!({"name": key, "next": value})));
         Status::Ok
+    }
+
+    fn interrupt(&mut self, _payload: &Value) -> InterruptAnswer {
+        match self.answer.take() {
+            Some(answer) => InterruptAnswer::Resume(answer),
+            None => {
+                self.waits = true;
+                InterruptAnswer::Suspend
+            }
+        }
     }
 
     fn now_ms(&mut self) -> Option<i64> {
@@ -165,7 +216,8 @@ impl HostCalls for Calls {
     }
 }
 
-fn performed(node_id: &str, report: Report, mut told: Vec<Told>) -> Performed {
+fn performed(node_id: &str, report: Report, calls: Calls, beginning: Beginning) -> Performed {
+    let Calls { mut told, waits, .. } = calls;
     let outcome = match report.result {
         Ok(Outcome::Completed { output }) => Ok(output),
         Ok(Outcome::Failed { code, message, details }) => {
@@ -175,10 +227,15 @@ fn performed(node_id: &str, report: Report, mut told: Vec<Told>) -> Performed {
                 None => error,
             })
         }
-        Ok(Outcome::Suspended { .. }) => {
-            let message =
-                "nodes of packs do not wait for people here; put a `core.interrupt` before the node";
-            Err(RunError::of(FailureCode::CapabilityNotProvided, message))
+        Ok(Outcome::Suspended { interrupt }) => {
+            told.push(Told::new(EventKind::InterruptRequested, interrupt));
+            let kept = Beginning { journal: waits.then_some(report.journal), ..beginning };
+            serde_json::to_value(kept).map_err(|error| {
+                RunError::of(
+                    FailureCode::NodeFailed,
+                    format!("what the module was told cannot be kept: {error}"),
+                )
+            })
         }
         Err(fault) => {
             // What a module that failed had set does not stay.

@@ -11,6 +11,7 @@ use flow::store::{Bytes, Change, CommitError, StoredAppend};
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 
+use super::around::Around;
 use super::counts::Tally;
 use super::live::Loaded;
 use super::timers::timer_key;
@@ -349,14 +350,13 @@ impl Runs {
     }
 
     /// Which workflows the children of a run can be.
-    pub(super) fn children_of(&self, state: &RunState) -> impl Fn(&str) -> bool + use<> {
+    pub(super) fn children_of(&self, state: &RunState) -> Around {
         self.children_of_tenant(&state.genesis.tenant)
     }
 
     /// Which workflows a tenant has.
-    pub(super) fn children_of_tenant(&self, tenant: &str) -> impl Fn(&str) -> bool + use<> {
-        let (runs, tenant) = (self.clone(), tenant.to_owned());
-        move |workflow_id: &str| matches!(runs.store().definition(&tenant, workflow_id), Ok(Some(_)))
+    pub(super) fn children_of_tenant(&self, tenant: &str) -> Around {
+        Around { runs: self.clone(), tenant: tenant.to_owned() }
     }
 }
 

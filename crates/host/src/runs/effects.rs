@@ -204,16 +204,17 @@ impl Runs {
     /// Makes an effect under its identity: claimed, made, recorded, and only then told to the node.
     async fn perform(&self, run_id: &str, tenant: &str, activity: &Activity) -> Result<(), Refusal> {
         let id = &activity.logical_invocation_id;
+        let kept = self.kept_of(activity)?;
         let claim = Change::ClaimActivity { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
         let (performed, record) = match self.commit(vec![claim]).await {
             Ok(()) => {
                 self.inner.counters.activity();
-                (self.carry_out(run_id, tenant, activity, false).await, true)
+                (self.carry_out(run_id, tenant, activity, false, kept.as_ref()).await, true)
             }
             Err(CommitError::ActivityClaimed) => match self.store().activity(id)? {
                 Some(Some(recorded)) => (recorded::read(&recorded), false),
                 // Claimed, and the host ended before it was recorded.
-                _ => (self.carry_out(run_id, tenant, activity, true).await, true),
+                _ => (self.carry_out(run_id, tenant, activity, true, kept.as_ref()).await, true),
             },
             Err(error) => return Err(error.into()),
         };
@@ -232,7 +233,22 @@ impl Runs {
         self.advance_boxed(run_id, input, record.into_iter().collect()).await.map(drop)
     }
 
-    async fn carry_out(&self, run_id: &str, tenant: &str, activity: &Activity, again: bool) -> Performed {
+    /// What was kept of the work that an effect goes on with.
+    fn kept_of(&self, activity: &Activity) -> Result<Option<Value>, Refusal> {
+        let ActivityRequest::Call(call) = &activity.request else { return Ok(None) };
+        let Some(resumption) = &call.resumption else { return Ok(None) };
+        let recorded = self.store().activity(&resumption.invocation)?.flatten();
+        Ok(recorded.and_then(|recorded| recorded::read(&recorded).outcome.ok()))
+    }
+
+    async fn carry_out(
+        &self,
+        run_id: &str,
+        tenant: &str,
+        activity: &Activity,
+        again: bool,
+        kept: Option<&Value>,
+    ) -> Performed {
         match &activity.request {
             ActivityRequest::SecretFingerprint { secret_id } => {
                 Performed::plain(self.fingerprint(tenant, secret_id))
@@ -248,6 +264,7 @@ impl Runs {
                     again,
                     now: self.now(),
                     call,
+                    kept,
                     ledger: &Book { runs: self, run_id },
                 };
                 match self.inner.hands.get() {

@@ -13,6 +13,7 @@ mod killed;
 mod layering;
 mod mcp;
 mod mcp_http;
+mod musts;
 mod pack;
 mod program;
 mod salvage;

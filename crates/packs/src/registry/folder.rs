@@ -9,10 +9,12 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::record::{FORMAT, PackRecord};
 use super::{RegistryError, RegistryErrorCode, RegistryStore};
 use crate::disk::Folder;
+use crate::gate::Gate;
 use crate::integrity::Integrity;
 use crate::name::PackName;
 
@@ -37,8 +39,20 @@ impl FolderStore {
     /// # Errors
     /// `pack_storage_failure`, also when another process has it.
     pub fn open(root: &Path) -> Result<Self, RegistryError> {
+        Self::open_gated(root, None)
+    }
+
+    /// As [`FolderStore::open`], behind a gate, for tests.
+    ///
+    /// # Errors
+    /// As for [`FolderStore::open`].
+    pub fn open_gated(root: &Path, gate: Option<Arc<dyn Gate>>) -> Result<Self, RegistryError> {
         let opened = || -> io::Result<Self> {
             let root = Folder::open_root(root)?;
+            let root = match gate {
+                Some(gate) => root.gated(gate),
+                None => root,
+            };
             let lock = root.try_lock("lock")?;
             let (packs, _) = root.open_or_make("packs")?;
             let (archives, _) = root.open_or_make("archives")?;

@@ -4,6 +4,8 @@
 mod agents;
 mod archives;
 mod chains;
+mod corpus;
+mod crashing;
 mod error_pages;
 mod hostile;
 mod installing;

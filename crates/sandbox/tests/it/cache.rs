@@ -39,3 +39,23 @@ fn without_room_everything_still_runs() {
     sandbox.compile(&numbered(1)).expect("it compiles");
     assert_eq!(sandbox.cached(), 0);
 }
+
+#[test]
+fn those_who_bring_the_same_module_at_once_wait_for_one_compilation() {
+    let sandbox = Sandbox::new().expect("an engine");
+    let bytes = numbered(7);
+    let start = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                start.wait();
+                sandbox.compile(&bytes).expect("it compiles");
+            });
+        }
+    });
+    assert_eq!((sandbox.compiled(), sandbox.cached()), (1, 1));
+    // What is refused before is never given to the compiler.
+    sandbox.compile(b"\0asm\x02\0\0\0").expect_err("another version");
+    sandbox.compile(&[0; 9 << 20]).expect_err("too large");
+    assert_eq!(sandbox.compiled(), 1);
+}

@@ -119,6 +119,10 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
             "crossHostCausation": {"supported": false, "ancestryEndpointSupported": true},
         }},
     });
+    if state.runs.hands().and_then(host::hands::Hands::agents).is_some() {
+        families["agents"]["manifestRuntime"] =
+            json!({"supported": true, "handoffValidation": true, "installScope": "host"});
+    }
     families["toolCatalog"] =
         json!({"supported": true, "sources": ["workflow", "mcp"], "sessionLifecycle": false});
     if ours.mcp_mount || ours.mcp_client {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::ask::Question;
 use super::super::drain::Step;
-use super::super::ids;
 use super::super::turn::Turn;
+use super::super::{handoff, ids};
 use crate::definition::NodeIndex;
 use crate::event::EventKind;
 use crate::failure::FailureCode;
@@ -14,10 +14,15 @@ use crate::state::{Outcome, Resolution, RunError};
 /// How sure a decision has to be when nobody says.
 const DEFAULT_THRESHOLD: f64 = 0.7;
 
-/// How sure a decision of this run has to be.
-pub(super) fn threshold(turn: &Turn<'_>) -> f64 {
+/// How sure a decision of an agent has to be: as the caller of the run says, or the pack of the agent, or the protocol.
+///
+/// It is asked for where the node is about to be suspended, or not. A run that is repeated does there what was recorded.
+pub(super) fn threshold(turn: &Turn<'_>, agent_id: &str) -> f64 {
+    if let Some(recorded) = &turn.recorded {
+        return recorded.threshold(turn.state.next_sequence).unwrap_or(0.0);
+    }
     let own = turn.state.genesis.configurable.get("escalationThreshold").and_then(Value::as_f64);
-    own.unwrap_or(DEFAULT_THRESHOLD)
+    own.or_else(|| turn.children.threshold(agent_id)).unwrap_or(DEFAULT_THRESHOLD)
 }
 
 /// The agent of a node: that of its configuration, that it is pinned to, or the host's own.
@@ -35,10 +40,8 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     let config = &turn.node(node).config;
     if let Some(handoff) = config.get("mockHandoff") {
         let to = handoff.get("toAgentId").cloned().unwrap_or_default();
-        let mut payload = json!({
-            "fromAgentId": agent_id, "toAgentId": to,
-            "from": {"agentId": agent_id}, "to": {"agentId": to}, "agentId": agent_id,
-        });
+        let mut payload = handoff::payload(&agent_id, to.as_str().unwrap_or_default());
+        payload["agentId"] = agent_id.as_str().into();
         for member in ["reason", "context"] {
             if let Some(value) = handoff.get(member) {
                 payload[member] = value.clone();
@@ -59,7 +62,7 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
         payload["confidence"] = confidence.clone();
     }
     let cause = turn.emit(EventKind::AgentDecided, Some(node), payload, None);
-    let threshold = threshold(turn);
+    let threshold = threshold(turn, &agent_id);
     match confidence.as_ref().and_then(Value::as_f64) {
         Some(observed) if observed < threshold => {
             let data = json!({

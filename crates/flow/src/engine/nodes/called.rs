@@ -5,20 +5,52 @@ use serde_json::{Map, Value, json};
 use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Told, ids};
-use crate::definition::NodeIndex;
+use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Resumption, Told, ids, ports};
+use super::gates;
+use crate::definition::{NodeIndex, config};
 use crate::event::{EventKind, event_id};
-use crate::state::RunError;
+use crate::failure::FailureCode;
+use crate::state::{Resolution, RunError};
+
+/// How often one node may wait for somebody in the middle of its work.
+const MAX_INTERRUPTS: u32 = 1000;
+
+/// What the work of a node may wait for. The other kinds belong to nodes of the engine's own.
+const KINDS: [&str; 4] = ["approval", "clarification", "external-event", "custom"];
 
 /// Asks the host to do the work of a node.
 pub(super) fn call(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
+    ask_host(turn, node, inputs, None)
+}
+
+/// Asks the host to go on with the work of a node that waited for somebody.
+pub(super) fn resume(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
+    let inputs = match ports::inputs(turn.definition, turn.state, node) {
+        Ok(inputs) => inputs,
+        Err(error) => return Step::failed(error),
+    };
+    let before = turn.state.nodes[node].ordinal().saturating_sub(1);
+    let resumption = Resumption { invocation: identity(turn, node, before), value: resolution.value.clone() };
+    ask_host(turn, node, inputs, Some(resumption))
+}
+
+fn identity(turn: &Turn<'_>, node: NodeIndex, ordinal: u32) -> String {
+    let subject = turn.node(node);
+    ids::logical_invocation_id(&turn.state.genesis, &subject.id, ordinal, subject.type_id())
+}
+
+fn ask_host(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    inputs: Map<String, Value>,
+    resumption: Option<Resumption>,
+) -> Step {
     if turn.has_no_source() {
         return Step::failed(no_source());
     }
     let subject = turn.node(node);
-    let (ordinal, attempt) = (turn.state.nodes[node].iteration, turn.state.nodes[node].attempt);
-    let logical_invocation_id =
-        ids::logical_invocation_id(&turn.state.genesis, &subject.id, ordinal, subject.type_id());
+    let (ordinal, attempt) = (turn.state.nodes[node].ordinal(), turn.state.nodes[node].attempt);
+    let logical_invocation_id = identity(turn, node, ordinal);
     let call = Call {
         type_id: subject.type_id().to_owned(),
         config: subject.config.clone(),
@@ -29,6 +61,7 @@ pub(super) fn call(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Val
         agent: subject.agent.clone(),
         attempt,
         is_test: turn.state.genesis.test,
+        resumption,
     };
     turn.ask_host(Effect::Activity(Activity {
         node_id: subject.id.clone(),
@@ -48,6 +81,9 @@ pub(super) fn done(
 ) -> Step {
     let mut sequences = Vec::with_capacity(told.len());
     for Told { kind, payload, cause } in told {
+        if kind == EventKind::InterruptRequested {
+            return suspend(turn, node, payload);
+        }
         let sequence = match (kind, payload.get("name").and_then(Value::as_str)) {
             // What was there before is the run's to say.
             (EventKind::VariableChanged, Some(name)) => {
@@ -73,5 +109,22 @@ pub(super) fn done(
         Ok(Value::Object(outputs)) => Step::Done(outputs),
         Ok(value) => Step::done(json!({"output": value})),
         Err(error) => Step::failed_once(error),
+    }
+}
+
+/// Suspends the node until somebody answers what its work asks.
+fn suspend(turn: &mut Turn<'_>, node: NodeIndex, mut asked: Map<String, Value>) -> Step {
+    let refused = |message: String| Step::failed(RunError::of(FailureCode::ValidationError, message));
+    if turn.state.nodes[node].interrupts >= MAX_INTERRUPTS {
+        return refused(format!("the work of a node may wait {MAX_INTERRUPTS} times"));
+    }
+    asked.retain(|name, _| ["kind", "data", "resumeSchema", "timeoutMs"].contains(&name.as_str()));
+    let kind = asked.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if !KINDS.contains(&kind) {
+        return refused(format!("what the work of a node waits for has `kind`, one of {}", KINDS.join(", ")));
+    }
+    match config::interrupt_problem(&asked) {
+        Some(path) => refused(format!("what the work of the node waits for is no interrupt, at `{path}`")),
+        None => gates::ask(turn, node, &asked),
     }
 }

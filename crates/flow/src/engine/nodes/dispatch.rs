@@ -190,6 +190,7 @@ pub(super) fn start(turn: &mut Turn<'_>, node: NodeIndex, worker: &str, sequence
         }
     }
     let began = chain(turn, node, "dispatch.began", worker, json!({}), Some(sequence));
+    turn.tell_handoff(node, worker, began);
     let place = turn.start_child(node, worker, Some(sequence));
     let run_id = turn.state.children[place].run_id.clone();
     chain(turn, node, "dispatch.succeeded", worker, json!({"childRunId": run_id}), Some(began));

@@ -11,7 +11,11 @@ use crate::mask;
 use crate::state::{Outcome, Resolution, RunError};
 
 pub(super) fn interrupt(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    let config = &turn.node(node).config;
+    ask(turn, node, &turn.node(node).config)
+}
+
+/// Asks what a configuration of `core.interrupt` says.
+pub(super) fn ask(turn: &mut Turn<'_>, node: NodeIndex, config: &Map<String, Value>) -> Step {
     let kind = config.get("kind").and_then(Value::as_str).unwrap_or("custom");
     let mut data = config.get("data").cloned().unwrap_or_else(|| json!({}));
     if kind == "approval" {

@@ -13,7 +13,7 @@ use crate::state::{Outcome, Resolution, RunError};
 
 pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     let confidence = turn.node(node).config.get("mockConfidence").and_then(Value::as_f64);
-    let (threshold, decision) = (threshold(turn), next(turn, node));
+    let (threshold, decision) = (threshold(turn, &agent_id(turn, node)), next(turn, node));
     match confidence {
         Some(observed) if observed.is_finite() && observed < threshold => {
             let held = turn.node(node).config.get("mockPendingDecision").cloned().unwrap_or(decision);

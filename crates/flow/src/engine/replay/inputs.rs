@@ -23,7 +23,7 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
     let node = event.node_id.as_deref().and_then(|id| state.place(id));
     let input = match &event.kind {
         kind if node.is_some_and(|node| is_called(definition, state, node))
-            && *kind != EventKind::NodeStarted =>
+            && !matches!(kind, EventKind::NodeStarted | EventKind::NodeCancelled) =>
         {
             called(definition, state, node?, rest)?
         }
@@ -145,7 +145,7 @@ fn worked(definition: &Definition, state: &RunState, node: NodeIndex, event: &Ev
         (_, Some(error)) => Err(RunError::from_json(error)),
         _ => Ok(event.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
     };
-    Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.iteration, told: Vec::new(), outcome }
+    Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.ordinal(), told: Vec::new(), outcome }
 }
 
 /// Whether a node waits for the host to do its work.
@@ -158,10 +158,13 @@ fn is_called(definition: &Definition, state: &RunState, node: NodeIndex) -> bool
 fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Event]) -> Option<Input> {
     let subject = &definition.nodes[node];
     let first = rest.first()?.sequence;
-    let is_end = |event: &Event| matches!(event.kind, EventKind::NodeCompleted | EventKind::NodeFailed);
+    let is_end = |event: &Event| {
+        use EventKind::{NodeCompleted, NodeFailed, NodeRetried, NodeSuspended};
+        matches!(event.kind, NodeCompleted | NodeFailed | NodeRetried | NodeSuspended)
+    };
     let of_node = |event: &&Event| event.node_id.as_deref() == Some(subject.id.as_str());
     let told = rest.iter().take_while(of_node).take_while(|event| !is_end(event));
-    let told: Vec<_> = told
+    let mut told: Vec<_> = told
         .map(|event| Told {
             kind: event.kind.clone(),
             payload: event.payload.clone(),
@@ -169,13 +172,17 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
         })
         .collect();
     let end = rest.get(told.len()).filter(|event| is_end(event))?;
-    let outcome = match end.payload.get("error") {
+    if end.kind == EventKind::NodeSuspended {
+        let asked = rest.get(told.len() + 1).filter(|event| event.kind == EventKind::InterruptRequested)?;
+        told.push(Told { kind: asked.kind.clone(), payload: asked.payload.clone(), cause: None });
+    }
+    let outcome = match end.payload.get("error").or_else(|| end.payload.get("lastError")) {
         Some(error) => Err(RunError::from_json(error)),
         None => Ok(end.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
     };
     Some(Input::ActivityDone {
         node_id: subject.id.clone(),
-        ordinal: state.nodes[node].iteration,
+        ordinal: state.nodes[node].ordinal(),
         told,
         outcome,
     })

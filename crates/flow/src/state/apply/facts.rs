@@ -26,6 +26,7 @@ impl RunState {
                 self.decisions += 1;
                 let decision = event.payload.get("decision").cloned().unwrap_or_default();
                 self.last_decision = Some((decision, event.sequence));
+                self.decided_by = text(event, "agentId").map(str::to_owned);
                 if self.orchestrator.is_none() {
                     let pinned = node.and_then(|node| definition.nodes[node].agent.clone());
                     self.orchestrator =

@@ -1,15 +1,16 @@
 //! Nodes whose work the host does.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use flow::event::EventKind;
 use host::hands::modules::{ModuleType, Modules};
 use host::hands::{Hands, Options};
 use sandbox::{Grants, Limits, Sandbox, conformance};
 use serde_json::{Value, json};
 use surfaces::Surfaces;
 
-use super::{Host, Setup, begin, caller, create, kinds, snapshot, to_the_end, workflow};
+use super::{Host, Setup, begin, caller, create, kinds, snapshot, to_the_end, until, workflow};
 
 /// Nothing but surfaces.
 pub(super) fn stores(folder: &Path) -> Hands {
@@ -28,8 +29,13 @@ fn hands(folder: &Path) -> Hands {
     })
 }
 
-/// The examples of the sandbox, as if a pack had brought them.
+/// The examples of the sandbox, as if a pack had brought them. Compiled once: a test may need many hosts.
 fn modules() -> Modules {
+    static MODULES: OnceLock<Modules> = OnceLock::new();
+    MODULES.get_or_init(compiled).clone()
+}
+
+fn compiled() -> Modules {
     let sandbox = Sandbox::new().unwrap();
     let types = conformance::ALL.iter().filter(|example| example.type_id.starts_with("vendor."));
     let types = types.map(|example| {
@@ -141,6 +147,71 @@ async fn a_module_of_a_pack_is_a_node_and_one_that_takes_too_much_breaches_its_c
     let events = to_the_end(&host.runs, &run_id).await;
     assert_eq!(kinds(&events)[2..], ["cap.breached", "node.failed", "run.failed"]);
     assert_eq!(events[2]["payload"]["kind"], "wasm-memory");
+}
+
+/// A workflow whose one node, `gate`, waits for somebody in the middle of its work.
+pub(super) fn asking(id: &str, way: &str) -> Value {
+    let variables = json!([{"name": "n", "type": "number", "defaultValue": 5}]);
+    let nodes = json!([["gate", format!("vendor.openwop.asking.{way}"), {}]]);
+    workflow(id, &nodes, &json!([]), &variables)
+}
+
+/// The modules of packs and nothing else.
+pub(super) fn modules_only() -> Hands {
+    Hands::new(Options { modules: Some(modules()), ..Options::default() })
+}
+
+#[tokio::test]
+async fn a_module_that_waits_is_run_again_with_the_answer() {
+    let (host, _folder) = host().await;
+    let by = caller("acme");
+    let cases = [
+        ("by-ending", json!({"answer": {"picked": 2}})),
+        // What it read before it asked is what it read: somebody has changed it since.
+        ("by-call", json!({"answer": {"picked": 2}, "n": 5})),
+    ];
+    for (way, expected) in cases {
+        host.runs.register(&by, &asking(way, way)).await.unwrap();
+        let run_id = begin(&host.runs, way).await;
+        until(&host.runs, &run_id, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
+        assert_eq!(snapshot(&host.runs, &by, &run_id)["status"], "waiting-input", "{way}");
+        let change = json!({"n": 6}).as_object().unwrap().clone();
+        host.runs.assign(&by, &run_id, change, None).await.unwrap();
+        host.runs.resolve(&by, &run_id, "gate", json!({"picked": 2}), None).await.unwrap();
+        let events = to_the_end(&host.runs, &run_id).await;
+        assert_eq!(events.last().unwrap()["payload"]["outputs"]["gate"], expected, "{way}: {events:#?}");
+        let set = events.iter().filter(|event| event["payload"]["name"] == "asked").count();
+        assert_eq!(set, usize::from(way == "by-call"), "what it set before it asked is set once");
+        let log = serde_json::to_string(&events).unwrap();
+        assert!(!log.contains("journal"), "what is kept for the second run is in no event");
+
+        let made = host.runs.counts().activities;
+        let reply =
+            host.runs.fork(&by, &run_id, &json!({"mode": "replay", "fromSeq": 0}), None).await.unwrap();
+        let fork_id = super::body(&reply)["runId"].as_str().unwrap().to_owned();
+        let again = to_the_end(&host.runs, &fork_id).await;
+        assert_eq!(kinds(&again), kinds(&events), "{way}");
+        assert_eq!(host.runs.counts().activities, made, "a replay runs no module");
+    }
+}
+
+#[tokio::test]
+async fn a_branch_answers_for_itself_what_a_module_asked_in_its_source() {
+    let (host, _folder) = host().await;
+    let by = caller("acme");
+    for way in ["by-ending", "by-call"] {
+        host.runs.register(&by, &asking(way, way)).await.unwrap();
+        let run_id = begin(&host.runs, way).await;
+        let asked = until(&host.runs, &run_id, |event| event.kind == EventKind::InterruptRequested).await;
+        let from = asked.unwrap().sequence + 1;
+        let reply =
+            host.runs.fork(&by, &run_id, &json!({"mode": "branch", "fromSeq": from}), None).await.unwrap();
+        let fork_id = super::body(&reply)["runId"].as_str().unwrap().to_owned();
+        host.runs.resolve(&by, &fork_id, "gate", json!("mine"), None).await.unwrap();
+        let events = to_the_end(&host.runs, &fork_id).await;
+        assert_eq!(events.last().unwrap()["payload"]["outputs"]["gate"]["answer"], "mine", "{way}");
+        assert_eq!(snapshot(&host.runs, &by, &run_id)["status"], "waiting-input", "its source still waits");
+    }
 }
 
 #[tokio::test]

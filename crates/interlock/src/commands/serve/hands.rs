@@ -6,6 +6,7 @@ mod stores;
 use std::sync::Arc;
 
 use canon::error::Envelope;
+use host::hands::agents::Agents;
 use host::hands::installed::{self, Unserved};
 use host::hands::modules::Modules;
 use host::hands::{Hands, Options};
@@ -24,16 +25,18 @@ pub(super) fn open(
     seams: bool,
 ) -> Result<Hands, Failure> {
     let surfaces = stores::open(settings, public_url, &*secrets)?;
+    let (modules, agents) = load_packs(settings, seams)?;
     Ok(Hands::new(Options {
         surfaces: Some(Arc::new(surfaces)),
-        modules: Some(load_modules(settings, seams)?),
+        modules: Some(modules),
+        agents: Some(agents),
         models: Some(models::open(settings, Arc::clone(&secrets), seams)?),
         mcp: Some(mcp::servers(settings, secrets)?),
     }))
 }
 
-/// The types of nodes that installed packs bring. A pack that cannot be served is told of, and the rest is served.
-fn load_modules(settings: &Settings, seams: bool) -> Result<Modules, Failure> {
+/// The types of nodes and the agents that installed packs bring. A pack that cannot be served is told of, and the rest is served.
+fn load_packs(settings: &Settings, seams: bool) -> Result<(Modules, Agents), Failure> {
     let installed = InstalledPacks::open(&settings.data_dir.value.join("packs"));
     let installed = installed.map_err(|error| error.envelope())?;
     let failed = |error: installed::LoadError| match error {
@@ -52,5 +55,9 @@ fn load_modules(settings: &Settings, seams: bool) -> Result<Modules, Failure> {
     for Unserved { pack, code, message } in unserved {
         tracing::warn!(pack, code, message, "the nodes of a pack are not served");
     }
-    Ok(modules)
+    let (agents, unserved) = installed::load_agents(&installed).map_err(failed)?;
+    for Unserved { pack, code, message } in unserved {
+        tracing::warn!(pack, code, message, "the agents of a pack are not served");
+    }
+    Ok((modules, agents))
 }

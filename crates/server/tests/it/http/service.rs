@@ -18,6 +18,7 @@ use host::runs::rates::{RateLimiter, RateLimits};
 use host::runs::secrets::NoSecrets;
 use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
 use host::system::{ManualClock, SystemClock, SystemEntropy};
+use packs::install::InstalledPacks;
 use packs::registry::MemoryStore;
 use serde_json::{Value, json};
 use server::http::{Fixtures, Guides, HttpState, Options, Settings, Shelves, serve};
@@ -118,7 +119,11 @@ impl Host {
                 workspace_roots: WorkspaceRoots::new(vec![workspaces.clone()]),
                 allowed_origins: vec!["https://app.example".to_owned()],
             },
-            shelves: Shelves::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap(),
+            shelves: Shelves::in_memory()
+                .unwrap()
+                .with_tests(MemoryStore::default())
+                .unwrap()
+                .with_installed(InstalledPacks::open(&folder.path().join("packs")).unwrap()),
             pages: None,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,0 +1,102 @@
+//! Handoffs to agents: what they are handed, what they give back, and that control went over.
+//!
+//! A workflow may be written for one agent. What a run of it is given is then the task of that agent, and what its ends give is what the
+//! agent returns. Both are held to the schemas of the agent's pack: the task before any node begins, the return before it is recorded.
+
+use serde_json::{Map, Value, json};
+
+use super::turn::Turn;
+use crate::definition::{NodeIndex, NodeType};
+use crate::event::EventKind;
+use crate::failure::FailureCode;
+use crate::state::RunError;
+
+/// The input of conformance workflows that chooses what is tried. It is no part of the task.
+const SCENARIO: &str = "scenario";
+/// The scenario in which the agent gives back nothing of what it has to.
+const RETURNS_NOTHING: &str = "mock-return-violation";
+
+impl Turn<'_> {
+    /// Fails the run before any node begins, where its agent must not see what it would be handed. Gives whether it did.
+    pub(super) fn refuse_task(&mut self) -> bool {
+        if self.state.node_executions > 0 || self.is_halted() {
+            return false;
+        }
+        let (Some(error), Some(first)) = (self.task_error(), self.definition.graph.order.first().copied())
+        else {
+            return false;
+        };
+        let payload = json!({"error": error.to_json()});
+        let cause = self.tell(EventKind::NodeFailed, first, payload, None);
+        self.fail_run(&error, Some(first), Some(cause));
+        true
+    }
+
+    fn task_error(&self) -> Option<RunError> {
+        let agent_id = self.definition.required_agent.as_deref()?;
+        if self.recorded.is_some() {
+            return self.recorded_violation();
+        }
+        let of_conformance = self.definition.id.starts_with("conformance-");
+        let inputs = &self.state.genesis.inputs;
+        let scenario = inputs.get(SCENARIO).and_then(Value::as_str).filter(|_| of_conformance);
+        if scenario == Some(RETURNS_NOTHING) {
+            return self.return_error(agent_id, &Map::new());
+        }
+        let mut task = inputs.clone();
+        if scenario.is_some() {
+            task.remove(SCENARIO);
+        }
+        let problem = self.children.check_task(agent_id, &Value::Object(task)).err()?;
+        Some(violation(FailureCode::HandoffTaskSchemaViolation, agent_id, problem))
+    }
+
+    /// Why what a node gives must not be recorded as what the agent of the workflow gives back.
+    pub(super) fn refuse_return(&self, node: NodeIndex, outputs: &Map<String, Value>) -> Option<RunError> {
+        let agent_id = self.definition.required_agent.as_deref()?;
+        if self.node(node).kind != NodeType::End {
+            return None;
+        }
+        if self.recorded.is_some() {
+            return self.recorded_violation();
+        }
+        self.return_error(agent_id, outputs)
+    }
+
+    fn return_error(&self, agent_id: &str, returned: &Map<String, Value>) -> Option<RunError> {
+        let problem = self.children.check_return(agent_id, &Value::Object(returned.clone())).err()?;
+        Some(violation(FailureCode::HandoffReturnSchemaViolation, agent_id, problem))
+    }
+
+    /// What was found where the next event was recorded: the schemas of today say nothing about a run of then.
+    fn recorded_violation(&self) -> Option<RunError> {
+        let error = self.recorded.as_ref()?.failure(self.state.next_sequence)?;
+        let codes = [FailureCode::HandoffTaskSchemaViolation, FailureCode::HandoffReturnSchemaViolation];
+        codes.iter().any(|code| code.as_str() == error.code).then_some(error)
+    }
+
+    /// Records that control went to the agent behind a worker, where that is another one than the one that decided.
+    pub(super) fn tell_handoff(&mut self, node: NodeIndex, worker: &str, cause: u64) {
+        let to = match &self.recorded {
+            Some(recorded) => recorded.handed_to(self.state.next_sequence),
+            None => self.children.agent(worker),
+        };
+        let Some(to) = to else { return };
+        let pinned = self.node(node).agent.as_ref().and_then(|agent| agent.get("agentId")?.as_str());
+        let Some(from) = pinned.or(self.state.decided_by.as_deref()).map(str::to_owned) else { return };
+        if from != to {
+            let mut payload = payload(&from, &to);
+            payload["reason"] = "dispatch".into();
+            self.emit(EventKind::AgentHandoff, Some(node), payload, Some(cause));
+        }
+    }
+}
+
+/// Who hands over to whom, by the names of today and by those of before.
+pub(super) fn payload(from: &str, to: &str) -> Value {
+    json!({"fromAgentId": from, "toAgentId": to, "from": {"agentId": from}, "to": {"agentId": to}})
+}
+
+fn violation(code: FailureCode, agent_id: &str, problem: String) -> RunError {
+    RunError::of(code, problem).with(json!({"agentId": agent_id}))
+}

@@ -1,0 +1,212 @@
+//! What agents say, and in which order: the agent that pretends, and the supervisor.
+
+use flow::definition::{Capabilities, Definition};
+use flow::event::{EventKind, event_id};
+use flow::run::RunStatus;
+use serde_json::{Value, json};
+
+use crate::driver::{World, workflow};
+
+fn mock(config: Value) -> World {
+    mock_with(config, json!({}))
+}
+
+fn mock_with(config: Value, configurable: Value) -> World {
+    let mut world =
+        World::new(&[workflow("conformance-a", &[("m", "core.conformance.mock-agent", config)], &[])]);
+    world.create_with("conformance-a", json!({}), configurable);
+    world
+}
+
+fn said(world: &World) -> Vec<&str> {
+    world.kinds().into_iter().filter(|kind| kind.starts_with("agent.")).collect()
+}
+
+#[test]
+fn a_mock_agent_says_things_in_their_order_and_nothing_that_it_was_not_told() {
+    let tool = |id: &str| json!({"toolId": id, "arguments": {"x": 1}, "result": 1, "durationMs": 3});
+    let all = json!({
+        "mockReasoning": {"summary": "s", "streamChunks": ["a", "b"]}, "mockToolCalls": [tool("one"), tool("two")],
+        "mockHandoff": {"toAgentId": "agents.next", "reason": "because", "context": {"c": 1}},
+        "mockDecision": {"decision": "go", "confidence": 0.9},
+    });
+    let order = [
+        "agent.reasoning.delta",
+        "agent.reasoning.delta",
+        "agent.reasoned",
+        "agent.toolCalled",
+        "agent.toolReturned",
+        "agent.toolCalled",
+        "agent.toolReturned",
+        "agent.handoff",
+        "agent.decided",
+    ];
+    assert_eq!(said(&mock(all.clone())), order);
+    let each: [(&str, &[&str]); 4] = [
+        ("mockReasoning", &["agent.reasoning.delta", "agent.reasoning.delta", "agent.reasoned"]),
+        (
+            "mockToolCalls",
+            &["agent.toolCalled", "agent.toolReturned", "agent.toolCalled", "agent.toolReturned"],
+        ),
+        ("mockHandoff", &["agent.handoff"]),
+        ("mockDecision", &["agent.decided"]),
+    ];
+    for (member, expected) in each {
+        let mut config = json!({});
+        config[member] = all[member].clone();
+        assert_eq!(said(&mock(config)), expected, "{member}");
+    }
+    assert_eq!(said(&mock(json!({}))), Vec::<&str>::new());
+    assert_eq!(said(&mock(json!({"mockConfidence": 0.9}))), ["agent.decided"], "a decision of its own");
+}
+
+#[test]
+fn a_call_of_a_tool_and_its_return_belong_together() {
+    let failing = json!({"toolId": "t", "error": {"error": "forbidden", "message": "no"}});
+    let world = mock(json!({"mockToolCalls": [{"toolId": "t", "result": {"r": 1}}, failing]}));
+    let (called, returned) =
+        (world.find(EventKind::AgentToolCalled), world.find(EventKind::AgentToolReturned));
+    assert_eq!((called.len(), returned.len()), (2, 2));
+    for (call, answer) in called.iter().zip(&returned) {
+        assert_eq!(call.payload["callId"], answer.payload["callId"]);
+        assert_eq!(answer.causation_id.as_deref(), Some(event_id("r", call.sequence).as_str()));
+        for (today, before) in [("toolName", "toolId"), ("inputs", "arguments")] {
+            assert_eq!(call.payload[today], call.payload[before], "both names of the same");
+        }
+    }
+    assert_ne!(called[0].payload["callId"], called[1].payload["callId"]);
+    assert_eq!(returned[0].payload["status"], "ok");
+    assert_eq!(
+        (&returned[1].payload["status"], &returned[1].payload["error"]["code"]),
+        (&json!("error"), &json!("forbidden"))
+    );
+}
+
+#[test]
+fn an_agent_has_the_name_of_its_configuration_its_pin_or_its_node() {
+    let document = |config: Value, pin: Option<&str>| {
+        let mut document = workflow("conformance-a", &[("m", "core.conformance.mock-agent", config)], &[]);
+        if let Some(pin) = pin {
+            document["nodes"][0]["agent"] = json!({"agentId": pin});
+        }
+        document
+    };
+    let decides = |mut config: Value| {
+        config["mockDecision"] = json!({"decision": 1});
+        config
+    };
+    let cases = [
+        (document(decides(json!({"agentId": "agents.config"})), Some("agents.pin")), "agents.config"),
+        (document(decides(json!({})), Some("agents.pin")), "agents.pin"),
+        (document(decides(json!({})), None), "host:mock-agent:m"),
+    ];
+    for (document, expected) in cases {
+        let mut world = World::new(&[document]);
+        world.create("conformance-a");
+        assert_eq!(world.find(EventKind::AgentDecided)[0].payload["agentId"], expected);
+    }
+}
+
+#[test]
+fn what_is_streamed_is_numbered_and_is_what_was_reasoned() {
+    let chunks = ["Because ", "", "of ", "ä"];
+    let world = mock(json!({"mockReasoning": {"summary": "short", "streamChunks": chunks}}));
+    let deltas = world.find(EventKind::AgentReasoningDelta);
+    let numbers: Vec<&Value> = deltas.iter().map(|event| &event.payload["sequence"]).collect();
+    assert_eq!(numbers, [&json!(0), &json!(1), &json!(2), &json!(3)]);
+    let [reasoned] = world.find(EventKind::AgentReasoned)[..] else { panic!("one end of the block") };
+    assert_eq!(reasoned.payload["reasoning"], chunks.concat());
+    assert!(deltas.iter().all(|delta| delta.sequence < reasoned.sequence));
+    assert!(deltas.iter().all(|delta| delta.payload["agentId"] == reasoned.payload["agentId"]));
+}
+
+#[test]
+fn reasons_are_kept_quiet_where_the_caller_wants_none() {
+    let config =
+        json!({"mockReasoning": {"summary": "s", "streamChunks": ["a"]}, "mockDecision": {"decision": 1}});
+    let world = mock_with(config, json!({"reasoningVerbosity": "off"}));
+    assert_eq!(said(&world), ["agent.decided"]);
+}
+
+#[test]
+fn a_decision_below_the_threshold_waits_for_a_person_and_one_at_it_does_not() {
+    for (confidence, threshold, waits) in [
+        (0.69, None, true),
+        (0.7, None, false),
+        (0.71, None, false),
+        (0.7, Some(0.8), true),
+        (0.1, Some(0.1), false),
+        (0.0, Some(0.0), false),
+    ] {
+        let configurable = threshold.map_or(json!({}), |threshold| json!({"escalationThreshold": threshold}));
+        let mut world =
+            mock_with(json!({"mockDecision": {"decision": "go", "confidence": confidence}}), configurable);
+        let expected = if waits { RunStatus::WaitingApproval } else { RunStatus::Completed };
+        assert_eq!(world.status(), expected, "{confidence} of {threshold:?}");
+        if !waits {
+            continue;
+        }
+        let suspended = &world.find(EventKind::NodeSuspended)[0].payload;
+        assert_eq!(
+            (&suspended["reason"], &suspended["kind"]),
+            (&json!("low-confidence"), &json!("low-confidence"))
+        );
+        assert_eq!(
+            (&suspended["observed"], &suspended["threshold"]),
+            (&json!(confidence), &json!(threshold.unwrap_or(0.7)))
+        );
+        assert!(suspended["interruptId"].is_string() && suspended["agentId"].is_string());
+        world.resolve("m", json!({"action": "accept"})).unwrap();
+        assert_eq!(world.status(), RunStatus::Completed);
+    }
+}
+
+#[test]
+fn a_supervisor_that_is_unsure_decides_nothing_until_somebody_ratifies() {
+    let pending = json!({"kind": "terminate", "reason": "held"});
+    let config = json!({"mockConfidence": 0.1, "mockPendingDecision": pending});
+    let mut world = World::new(&[workflow("w", &[("s", "core.orchestrator.supervisor", config)], &[])]);
+    world.create("w");
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
+    assert_eq!(world.find(EventKind::OrchestratorDecided).len(), 0);
+    world.resolve("s", json!({"action": "accept"})).unwrap();
+    assert_eq!(world.find(EventKind::OrchestratorDecided)[0].payload["decision"], pending);
+}
+
+#[test]
+fn nodes_that_only_pass_things_on_say_nothing_as_agents() {
+    let mut document =
+        workflow("w", &[("a", "core.identity", json!({})), ("b", "core.noop", json!({}))], &[("a", "b")]);
+    for (place, agent_id) in [(0, "agents.one"), (1, "agents.two")] {
+        document["nodes"][place]["agent"] = json!({"agentId": agent_id});
+    }
+    let mut world = World::new(&[document]);
+    world.create("w");
+    assert_eq!((world.status(), said(&world).len()), (RunStatus::Completed, 0));
+}
+
+#[test]
+fn the_configuration_of_a_mock_agent_is_closed_and_it_is_for_conformance_alone() {
+    let check = |id: &str, config: Value| {
+        let document = workflow(id, &[("m", "core.conformance.mock-agent", config)], &[]);
+        Definition::check(&document, &Capabilities::OURS).err().map(|problems| problems[0].path.clone())
+    };
+    assert_eq!(check("conformance-a", json!({})), None);
+    assert_eq!(check("production", json!({})).as_deref(), Some("/nodes/0/typeId"));
+    let wrong = [
+        json!({"unknown": 1}),
+        json!({"agentId": "ab"}),
+        json!({"mockToolCalls": [{"toolId": "t"}]}),
+        json!({"mockToolCalls": [{"toolId": "t", "result": 1, "error": {"error": "e", "message": "m"}}]}),
+        json!({"mockToolCalls": [{"result": 1}]}),
+        json!({"mockHandoff": {}}),
+        json!({"mockHandoff": {"toAgentId": "ab"}}),
+        json!({"mockDecision": {"confidence": 0.5}}),
+        json!({"mockDecision": {"decision": 1, "confidence": 1.5}}),
+        json!({"mockConfidence": -0.1}),
+        json!({"mockReasoning": {}}),
+    ];
+    for config in wrong {
+        assert!(check("conformance-a", config.clone()).is_some(), "{config}");
+    }
+}

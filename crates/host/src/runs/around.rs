@@ -1,0 +1,43 @@
+//! What is around a run while it is decided on: the workflows of its tenant, and the agents of the host.
+
+use flow::engine::Children;
+use serde_json::Value;
+
+use super::Runs;
+use crate::hands::Hands;
+use crate::hands::agents::Agents;
+
+/// What is around the runs of a tenant.
+pub(super) struct Around {
+    pub(super) runs: Runs,
+    pub(super) tenant: String,
+}
+
+impl Around {
+    fn agents(&self) -> Option<&Agents> {
+        self.runs.hands().and_then(Hands::agents)
+    }
+}
+
+impl Children for Around {
+    fn exists(&self, workflow_id: &str) -> bool {
+        matches!(self.runs.store().definition(&self.tenant, workflow_id), Ok(Some(_)))
+    }
+
+    fn agent(&self, workflow_id: &str) -> Option<String> {
+        let definition = self.runs.definition(&self.tenant, workflow_id).ok()??;
+        definition.agent_id().map(str::to_owned)
+    }
+
+    fn threshold(&self, agent_id: &str) -> Option<f64> {
+        self.agents()?.threshold(agent_id)
+    }
+
+    fn check_task(&self, agent_id: &str, task: &Value) -> Result<(), String> {
+        self.agents().map_or(Ok(()), |agents| agents.check_task(agent_id, task))
+    }
+
+    fn check_return(&self, agent_id: &str, returned: &Value) -> Result<(), String> {
+        self.agents().map_or(Ok(()), |agents| agents.check_return(agent_id, returned))
+    }
+}

@@ -1,0 +1,247 @@
+//! A machine that dies at every operation of an install, a removal and a publication: what is there afterwards is whole, what is not there
+//! is absent, and doing it again succeeds.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use packs::archive::Limits;
+use packs::gate::{Gate, Operation};
+use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::name::PackName;
+use packs::publish::{PublishRequest, PublishRules, check};
+use packs::registry::{FolderStore, Publisher, Registry, RegistryStore, Yank};
+use packs::time::Millis;
+use packs::trust::TrustPolicy;
+use packs::version::Version;
+
+use crate::support::{node_pack, packed};
+
+const NAME: &str = "vendor.acme.tools";
+const OURS: Publisher<'static> = Publisher { id: "us", may_publish_core: false };
+
+/// Lets so many operations happen, and none after them. Remembers what it let happen.
+#[derive(Debug)]
+struct Dying {
+    left: usize,
+    seen: Mutex<Vec<Operation>>,
+}
+
+impl Dying {
+    fn after(left: usize) -> Arc<Self> {
+        Arc::new(Self { left, seen: Mutex::default() })
+    }
+
+    fn seen(&self) -> Vec<Operation> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Gate for Dying {
+    fn before(&self, operation: Operation) -> io::Result<()> {
+        let mut seen = self.seen.lock().unwrap();
+        if seen.len() >= self.left {
+            return Err(io::Error::other("the machine is gone"));
+        }
+        seen.push(operation);
+        Ok(())
+    }
+}
+
+fn name() -> PackName {
+    PackName::parse(NAME).unwrap()
+}
+
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+fn archive(number: &str) -> Vec<u8> {
+    packed(
+        &node_pack(NAME, number),
+        &[("nodes.wasm", b"\0asm"), ("a/b/c.txt", b"deep"), ("a/d.txt", number.as_bytes())],
+    )
+}
+
+fn install(packs: &InstalledPacks, number: &str) -> bool {
+    let (policy, host) = (TrustPolicy::open(), HostFacts::everything(["fs".to_owned()]));
+    let install = Install {
+        archive: &archive(number),
+        expected: None,
+        policy: &policy,
+        host: &host,
+        limits: Limits::DEFAULT,
+        now: Millis(0),
+    };
+    packs.install(&install).is_ok()
+}
+
+/// The versions that are there, each of them whole.
+fn installed(root: &Path) -> Vec<String> {
+    let packs = InstalledPacks::open(root).unwrap();
+    let listed = packs.list().unwrap();
+    for record in &listed {
+        packs.load(&record.name, &record.version, true).expect("what is listed is whole");
+    }
+    assert_eq!(packs.manifests().unwrap().len(), listed.len());
+    listed.iter().map(|record| record.version.to_string()).collect()
+}
+
+#[test]
+fn an_install_is_whole_or_absent_at_every_crash_point_and_can_be_repeated() {
+    for at in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert!(install(&InstalledPacks::open(root).unwrap(), "0.9.0"));
+        let gate = Dying::after(at);
+        let done = install(&InstalledPacks::open(root).unwrap().gated(gate.clone()), "1.0.0");
+        let renamed = gate.seen().contains(&Operation::Rename);
+        let expected: &[&str] = if renamed { &["0.9.0", "1.0.0"] } else { &["0.9.0"] };
+        assert_eq!(installed(root), expected, "died before operation {at}");
+        // Another process takes over: it is not stopped by what is left, and leaves nothing of it.
+        assert!(install(&InstalledPacks::open(root).unwrap(), "1.0.0"), "again after {at}");
+        assert!(install(&InstalledPacks::open(root).unwrap(), "1.1.0"), "another after {at}");
+        assert_eq!(installed(root), ["0.9.0", "1.0.0", "1.1.0"]);
+        assert!(!root.join(".staging").exists(), "died before operation {at}");
+        if done {
+            assert!(at > 10, "an install of four files has more operations than {at}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_pack_is_durable_before_it_has_its_name_and_its_name_is_durable_before_anybody_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Dying::after(usize::MAX);
+    assert!(install(&InstalledPacks::open(folder.path()).unwrap().gated(gate.clone()), "1.0.0"));
+    let seen = gate.seen();
+    let place = |wanted: Operation| seen.iter().position(|operation| *operation == wanted).unwrap();
+    let last_write = seen.iter().rposition(|operation| *operation == Operation::WriteFile).unwrap();
+    let (synced, renamed) = (place(Operation::Sync), place(Operation::Rename));
+    assert!(last_write < synced && synced < renamed, "{seen:?}");
+    assert_eq!(seen[renamed + 1], Operation::Sync, "{seen:?}");
+}
+
+#[test]
+fn a_removal_is_done_or_not_at_every_crash_point_and_can_be_repeated() {
+    for at in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let packs = InstalledPacks::open(root).unwrap();
+        assert!(install(&packs, "1.0.0") && install(&packs, "1.1.0"));
+        drop(packs);
+        let gate = Dying::after(at);
+        let packs = InstalledPacks::open(root).unwrap().gated(gate.clone());
+        let done = packs.remove(&name(), &version("1.0.0")).is_ok();
+        drop(packs);
+        let gone = gate.seen().contains(&Operation::Rename);
+        let expected: &[&str] = if gone { &["1.1.0"] } else { &["1.0.0", "1.1.0"] };
+        assert_eq!(installed(root), expected, "died before operation {at}");
+        let again = InstalledPacks::open(root).unwrap().remove(&name(), &version("1.0.0"));
+        assert_eq!(again.is_ok(), !gone, "died before operation {at}");
+        assert!(install(&InstalledPacks::open(root).unwrap(), "1.0.0"), "back after {at}");
+        assert_eq!(installed(root), ["1.0.0", "1.1.0"]);
+        if done {
+            return;
+        }
+    }
+}
+
+fn publish<S: RegistryStore>(registry: &Registry<S>, number: &str) -> bool {
+    let body = archive(number);
+    let request = PublishRequest {
+        name: NAME,
+        version: number,
+        content_type: None,
+        sha256: None,
+        signing_method: None,
+        body: &body,
+    };
+    let accepted = check(&request, &PublishRules::private()).unwrap();
+    registry.publish(&accepted, &body, OURS, Millis(1000)).is_ok()
+}
+
+/// The versions that a registry on the folder offers. Each can be had, as it was published.
+fn offered(root: &Path) -> Vec<String> {
+    let registry = Registry::open(FolderStore::open(root).unwrap()).unwrap();
+    let Ok(document) = registry.pack(&name()) else { return Vec::new() };
+    let versions: Vec<String> = document["versions"].as_object().unwrap().keys().cloned().collect();
+    for number in &versions {
+        let (_, bytes) = registry.archive(&name(), &version(number)).expect("what is offered can be had");
+        assert_eq!(bytes, archive(number));
+    }
+    versions
+}
+
+#[test]
+fn a_publication_is_whole_or_absent_at_every_crash_point_and_can_be_repeated() {
+    for at in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert!(publish(&Registry::open(FolderStore::open(root).unwrap()).unwrap(), "1.0.0"));
+        let gate = Dying::after(at);
+        let store = FolderStore::open_gated(root, Some(gate.clone()));
+        let done = store.ok().is_some_and(|store| publish(&Registry::open(store).unwrap(), "1.1.0"));
+        // The archive gets its name first, and the document that offers it after that.
+        let renames = gate.seen().iter().filter(|operation| **operation == Operation::Rename).count();
+        let expected: &[&str] = if renames == 2 { &["1.0.0", "1.1.0"] } else { &["1.0.0"] };
+        assert_eq!(offered(root), expected, "died before operation {at}");
+        assert!(
+            publish(&Registry::open(FolderStore::open(root).unwrap()).unwrap(), "1.1.0"),
+            "again after {at}"
+        );
+        assert_eq!(offered(root), ["1.0.0", "1.1.0"]);
+        if done {
+            assert!(at > 8, "a publication has more operations than {at}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_publication_that_could_not_be_written_is_not_offered_by_the_process_that_tried() {
+    for at in 4..9 {
+        let folder = tempfile::tempdir().unwrap();
+        let gate = Dying::after(at);
+        let Ok(store) = FolderStore::open_gated(folder.path(), Some(gate)) else { continue };
+        let registry = Registry::open(store).unwrap();
+        if !publish(&registry, "1.0.0") {
+            assert_eq!(registry.count(), 0, "died before operation {at}");
+            assert!(registry.pack(&name()).is_err(), "a change is durable before it is visible");
+        }
+    }
+}
+
+#[test]
+fn a_version_that_is_taken_back_or_yanked_is_so_or_not_at_every_crash_point() {
+    type Change = fn(&Registry<FolderStore>) -> bool;
+    let changes: [(&str, Change); 2] = [
+        ("taken back", |registry| registry.unpublish(&name(), &version("1.1.0"), OURS, Millis(2000)).is_ok()),
+        ("yanked", |registry| {
+            let yank = Some(Yank { reason: "broken".to_owned() });
+            registry.yank(&name(), &version("1.1.0"), OURS, yank).is_ok()
+        }),
+    ];
+    for (what, change) in changes {
+        for at in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path();
+            let registry = Registry::open(FolderStore::open(root).unwrap()).unwrap();
+            assert!(publish(&registry, "1.0.0") && publish(&registry, "1.1.0"));
+            drop(registry);
+            let store = FolderStore::open_gated(root, Some(Dying::after(at)));
+            let done = store.ok().is_some_and(|store| change(&Registry::open(store).unwrap()));
+            let there = offered(root);
+            assert!(there == ["1.0.0"] || there == ["1.0.0", "1.1.0"], "{what}, died before {at}: {there:?}");
+            if there.len() == 2 {
+                let registry = Registry::open(FolderStore::open(root).unwrap()).unwrap();
+                assert!(change(&registry), "{what} again after {at}");
+            }
+            assert!(offered(root).contains(&"1.0.0".to_owned()));
+            if done {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Agents of installed packs, over HTTP: listed, required by workflows, and run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ai::provider::mock::Program;
+use host::hands::installed::load_agents;
+use host::hands::models::{Models, Options as ModelOptions};
+use host::hands::{Hands, Options};
+use host::runs::outbound::Outbound;
+use host::runs::secrets::NoSecrets;
+use packs::archive::Limits;
+use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::path::EntryPath;
+use packs::time::Millis;
+use packs::trust::TrustPolicy;
+use serde_json::{Value, json};
+
+use super::service::{Host, OTHER, protocol_folder, workflow};
+
+const WRITER: &str = "vendor.acme.agents.writer";
+const STRICT: &str = "vendor.acme.agents.strict";
+/// The words of a prompt, which nobody is ever shown.
+const PROMPT: &str = "You are the writer, and this is between us.";
+
+fn packs_of(host: &Host) -> PathBuf {
+    host.workspaces.with_file_name("packs")
+}
+
+/// Installs a pack of two agents: one that takes and gives anything, and one with schemas.
+fn install(host: &Host, version: &str) {
+    let manifest = json!({
+        "name": "vendor.acme.crew", "version": version, "engines": {"openwop": ">=1.0 <2.0.0"},
+        "runtime": {"language": "remote", "entry": "https://acme.example/agents"},
+        "agents": [
+            {
+                "agentId": WRITER, "persona": "Writer", "modelClass": "writing", "systemPrompt": PROMPT,
+                "toolAllowlist": ["openwop:fetch"], "requiresCapabilities": ["host.nothing-of-the-kind"],
+            },
+            {
+                "agentId": STRICT, "persona": "Strict", "modelClass": "general", "systemPromptRef": "prompts/strict.md",
+                "handoff": {"taskSchemaRef": "task.json", "returnSchemaRef": "return.json"},
+                "confidence": {"defaultThreshold": 0.2},
+            },
+        ],
+    });
+    let task = json!({"required": ["text"], "additionalProperties": false, "properties": {"text": {"type": "string"}}});
+    let returned = json!({"type": "object", "required": ["extracted"]});
+    let manifest = manifest.to_string();
+    let (task, returned) = (task.to_string(), returned.to_string());
+    let files: BTreeMap<EntryPath, (&[u8], bool)> = [
+        ("pack.json", manifest.as_bytes()),
+        ("prompts/strict.md", PROMPT.as_bytes()),
+        ("task.json", task.as_bytes()),
+        ("return.json", returned.as_bytes()),
+    ]
+    .into_iter()
+    .map(|(path, content)| (EntryPath::parse(path).unwrap(), (content, false)))
+    .collect();
+    let archive = packs::archive::write(&files).unwrap();
+    let (policy, facts) = (TrustPolicy::open(), HostFacts::everything(["fs".to_owned()]));
+    let install = Install {
+        archive: &archive,
+        expected: None,
+        policy: &policy,
+        host: &facts,
+        limits: Limits::DEFAULT,
+        now: Millis(0),
+    };
+    InstalledPacks::open(&packs_of(host)).unwrap().install(&install).unwrap();
+}
+
+/// A host with the agents, and a model that pretends and answers these texts at the node `n`.
+async fn equipped(replies: &[&str]) -> Host {
+    let host = Host::start().await;
+    install(&host, "1.0.0");
+    let (agents, unserved) = load_agents(&InstalledPacks::open(&packs_of(&host)).unwrap()).unwrap();
+    assert_eq!(unserved, []);
+    let models = Models::new(ModelOptions {
+        providers: BTreeMap::new(),
+        default: None,
+        library: ai::prompt::library::Library::new("host"),
+        secrets: Arc::new(NoSecrets),
+        outbound: Outbound::default(),
+        mock: true,
+    });
+    let replies: Vec<Value> = replies.iter().map(|text| json!({"content": text})).collect();
+    models.programs().program("n", Program::read(&json!(replies)).unwrap());
+    host.runs.equip(Hands::new(Options { agents: Some(agents), models: Some(models), ..Options::default() }));
+    host
+}
+
+async fn events(host: &Host, run_id: &str) -> Vec<Value> {
+    let answer =
+        host.get(&format!("/v1/runs/{run_id}/events/poll?lastSequence=-1&timeout=1")).await.expect(200);
+    answer["events"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
+    let host = Host::start().await;
+    install(&host, "1.0.0");
+    // Of two versions the higher one counts.
+    install(&host, "1.1.0");
+    let listed = host.get("/v1/agents").await.expect(200);
+    assert_eq!(listed["total"], 2);
+    let entry = |place: usize| listed["agents"][place].clone();
+    assert_eq!(
+        (&entry(0)["agentId"], &entry(1)["agentId"]),
+        (&json!(STRICT), &json!(WRITER)),
+        "sorted by id"
+    );
+    assert_eq!(
+        (&entry(0)["hasHandoffSchemas"], &entry(1)["hasHandoffSchemas"]),
+        (&json!(true), &json!(false))
+    );
+    assert_eq!(
+        (&entry(1)["packVersion"], &entry(1)["toolAllowlist"]),
+        (&json!("1.1.0"), &json!(["openwop:fetch"]))
+    );
+    assert_eq!(entry(1)["degraded"], json!(["host.nothing-of-the-kind"]));
+    assert_eq!(host.get(&format!("/v1/agents/{WRITER}")).await.expect(200), entry(1));
+    host.get("/v1/agents/vendor.acme.agents.nobody").await.refused(404, "agent_not_found");
+    host.send("GET", "/v1/agents", &[], None).await.refused(401, "unauthenticated");
+    // One inventory for the whole host, as its scope says.
+    assert_eq!(host.get_as(OTHER, "/v1/agents").await.expect(200), listed);
+    let packs = host.get("/v1/packs").await.expect(200);
+    assert_eq!(packs["packs"][0]["agents"].as_array().unwrap().len(), 2);
+    for shown in [&listed, &packs] {
+        assert!(!shown.to_string().contains("between us"), "{shown}");
+    }
+    if let Some(schemas) = protocol_folder("schemas") {
+        let id = "https://openwop.dev/spec/v1/agent-inventory-response.schema.json";
+        let schema = schemas.into_iter().find(|schema| schema["$id"] == id).unwrap();
+        let problems = jsonschema::options().offline().build(&schema).unwrap();
+        assert_eq!(problems.iter_errors(&listed).map(|problem| problem.to_string()).next(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_a_workflow_that_is_written_for_an_agent_is_held_to_its_schemas() {
+    let host = equipped(&[]).await;
+    let runtime = &host.get("/.well-known/openwop").await.expect(200)["agents"]["manifestRuntime"];
+    assert_eq!(*runtime, json!({"supported": true, "handoffValidation": true, "installScope": "host"}));
+    let mut document = workflow(
+        "extract",
+        &[("first", "core.noop", json!({})), ("end", "core.end", json!({}))],
+        &json!([{"name": "text", "type": "string"}]),
+    );
+    document["metadata"]["requiresAgentId"] = STRICT.into();
+    document["nodes"][1]["inputs"] = json!({"body": {"type": "static", "value": "off-schema"}});
+    host.register(&document).await;
+    let run_id = host.create("extract").await;
+    let run = host.end_of(&run_id).await;
+    assert_eq!(
+        (&run["status"], &run["error"]["code"]),
+        (&json!("failed"), &json!("handoff_task_schema_violation"))
+    );
+    let log = events(&host, &run_id).await;
+    assert!(log.iter().all(|event| event["type"] != "node.started"), "no node began: {log:?}");
+
+    let run_id = host.create_with(&json!({"workflowId": "extract", "inputs": {"text": "x"}})).await;
+    let run = host.end_of(&run_id).await;
+    assert_eq!(run["error"]["code"], "handoff_return_schema_violation", "{run}");
+    assert!(!json!(events(&host, &run_id).await).to_string().contains("off-schema"));
+}
+
+#[tokio::test]
+async fn an_agent_of_a_pack_does_a_task_with_a_model() {
+    let host = equipped(&[r#"{"extracted": 1}"#, r#"{"secret-body": 1}"#, "no JSON, secret-body"]).await;
+    let mut document = workflow(
+        "run-agent",
+        &[("n", "core.agents.run", json!({"agentId": STRICT, "provider": "mock"}))],
+        &json!([{"name": "text", "type": "string"}]),
+    );
+    document["nodes"][0]["inputs"] =
+        json!({"text": {"type": "variable", "variableName": "text", "optional": true}});
+    host.register(&document).await;
+    let asked = json!({"workflowId": "run-agent", "inputs": {"text": "x"}});
+    let run_id = host.create_with(&asked).await;
+    let run = host.end_of(&run_id).await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let log = events(&host, &run_id).await;
+    let decided = log.iter().find(|event| event["type"] == "agent.decided").unwrap();
+    assert_eq!(decided["payload"], json!({"agentId": STRICT, "decision": {"extracted": 1}}));
+    assert!(log.iter().any(|event| event["type"] == "provider.usage"));
+    assert!(!json!(log).to_string().contains("between us"), "nobody is shown the prompt of an agent");
+
+    for _ in 0..2 {
+        let run_id = host.create_with(&asked).await;
+        let run = host.end_of(&run_id).await;
+        assert_eq!(run["error"]["code"], "handoff_return_schema_violation", "{run}");
+        let log = json!(events(&host, &run_id).await).to_string();
+        assert!(!log.contains("secret-body") && log.contains("provider.usage"), "{log}");
+    }
+    // What it is handed is judged before anybody is asked.
+    let run_id = host.create("run-agent").await;
+    assert_eq!(host.end_of(&run_id).await["error"]["code"], "handoff_task_schema_violation");
+}
+
+#[tokio::test]
+async fn tools_of_an_agent_are_names_on_its_list_and_nothing_else() {
+    let host = equipped(&[]).await;
+    let tool = |name: &str| json!({"name": name, "kind": "connector"});
+    let cases = [
+        (
+            json!([{"name": "openwop:fetch", "kind": "connector", "handler": "() => 1"}]),
+            "INVALID_TOOL_DECLARATION",
+        ),
+        (
+            json!([{"name": "openwop:fetch", "kind": "connector", "handler": null}]),
+            "INVALID_TOOL_DECLARATION",
+        ),
+        (json!([{"kind": "connector"}]), "INVALID_TOOL_DECLARATION"),
+        (json!([{"name": "openwop:fetch"}]), "INVALID_TOOL_DECLARATION"),
+        (json!(["openwop:fetch"]), "INVALID_TOOL_DECLARATION"),
+        (json!([tool("openwop:delete")]), "tool_not_allowed"),
+        (json!([tool("openwop:fetch"), tool("openwop:fetch/../delete")]), "tool_not_allowed"),
+        (json!([tool("fetch")]), "tool_not_allowed"),
+        (json!([tool("openwop:fetch")]), "host_capability_missing"),
+    ];
+    for (tools, code) in cases {
+        let config = json!({"agentId": WRITER, "provider": "mock", "tools": tools});
+        let document = workflow("tools", &[("n", "core.agents.run", config)], &json!([]));
+        let refused = host.post("/v1/workflows", &document).await;
+        assert_eq!(refused.status, 400, "{tools}");
+        assert!(refused.text().contains(code), "{tools}: {}", refused.text());
+    }
+    // Without tools, there is nothing to be refused.
+    let config = json!({"agentId": WRITER, "provider": "mock", "tools": []});
+    host.register(&workflow("plain", &[("n", "core.agents.run", config)], &json!([]))).await;
+    let run_id = host.create("plain").await;
+    assert_eq!(host.end_of(&run_id).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn what_is_known_to_be_wrong_about_an_agent_is_refused_at_registration() {
+    let host = equipped(&[]).await;
+    let with = |config: Value, inputs: Value| {
+        let mut document = workflow("wrong", &[("n", "core.agents.run", config)], &json!([]));
+        document["nodes"][0]["inputs"] = inputs;
+        document
+    };
+    let cases = [
+        (with(json!({}), json!({})), "names no agent"),
+        (with(json!({"agentId": "vendor.acme.agents.nobody"}), json!({})), "no installed pack"),
+        (with(json!({"agentId": STRICT}), json!({"text": {"type": "static", "value": 1}})), "the task"),
+        (with(json!({"agentId": WRITER, "unknown": 1}), json!({})), "unknown"),
+    ];
+    for (document, message) in cases {
+        let refused = host.post("/v1/workflows", &document).await;
+        assert_eq!(refused.status, 400, "{document}");
+        assert!(refused.text().contains(message), "{message}: {}", refused.text());
+    }
+    for pin in [json!({"agentId": WRITER, "unknown": 1}), json!({"agentId": WRITER, "modelClass": "wizard"})]
+    {
+        let mut document = workflow("pinned", &[("n", "core.noop", json!({}))], &json!([]));
+        document["nodes"][0]["agent"] = pin.clone();
+        let refused = host.post("/v1/workflows", &document).await;
+        assert!(
+            refused.status == 400 && refused.text().contains("/nodes/0/agent"),
+            "{pin}: {}",
+            refused.text()
+        );
+    }
+    // A host without agents does not serve the type at all.
+    let bare = Host::start().await;
+    let refused = bare.post("/v1/workflows", &with(json!({"agentId": WRITER}), json!({}))).await;
+    assert!(refused.text().contains("agents.manifestRuntime.supported"), "{}", refused.text());
+}
+
+#[tokio::test]
+async fn how_sure_an_agent_has_to_be_is_what_its_pack_says_unless_the_caller_says_otherwise() {
+    let host = equipped(&[]).await;
+    let mock = |agent_id: &str| json!({"agentId": agent_id, "mockConfidence": 0.5});
+    for (id, agent_id) in [("conformance-strict", STRICT), ("conformance-writer", WRITER)] {
+        host.register(&workflow(id, &[("m", "core.conformance.mock-agent", mock(agent_id))], &json!([])))
+            .await;
+    }
+    // 0.2 of the pack, 0.7 of the protocol, and what the caller wants.
+    let cases = [
+        (json!({"workflowId": "conformance-strict"}), "completed"),
+        (json!({"workflowId": "conformance-writer"}), "waiting-approval"),
+        (
+            json!({"workflowId": "conformance-strict", "configurable": {"escalationThreshold": 0.9}}),
+            "waiting-approval",
+        ),
+    ];
+    for (body, status) in cases {
+        let run_id = host.create_with(&body).await;
+        assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"], status, "{body}");
+    }
+}
