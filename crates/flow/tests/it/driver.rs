@@ -48,8 +48,8 @@ pub(crate) const START: Millis = Millis(1_793_000_000_000);
 impl World {
     pub(crate) fn new(documents: &[Value]) -> Self {
         let read = |document: &Value| {
-            let definition =
-                Definition::check(document, &Capabilities { mock_agent: true, ..Capabilities::OURS });
+            let served = Capabilities { mock_agent: true, surfaces: true, ..Capabilities::OURS };
+            let definition = Definition::check(document, &served);
             Arc::new(definition.unwrap_or_else(|problems| panic!("{}: {problems:#?}", document["id"])))
         };
         let definitions = documents.iter().map(read);
@@ -96,6 +96,7 @@ impl World {
             forced_engine_version: None,
             test: false,
             trace: None,
+            trigger: None,
         }
     }
 

@@ -25,4 +25,5 @@ mod schedule;
 mod schemas;
 mod storm;
 mod traces;
+mod triggers;
 mod values;

@@ -19,5 +19,6 @@ mod salvage;
 mod serve;
 mod session;
 mod settings;
+mod triggers;
 mod workflow;
 mod workspace;
