@@ -14,6 +14,9 @@ pub(super) struct Signals {
     by_topic: Mutex<HashMap<Topic, Arc<Notify>>>,
 }
 
+/// From how many signals on those that nobody has any more are looked for.
+const MANY: usize = 64;
+
 impl Signals {
     fn by_topic(&self) -> MutexGuard<'_, HashMap<Topic, Arc<Notify>>> {
         self.by_topic.lock().unwrap_or_else(PoisonError::into_inner)
@@ -22,8 +25,10 @@ impl Signals {
     /// What is notified when something is published there.
     pub(super) fn of(&self, topic: Topic) -> Arc<Notify> {
         let mut by_topic = self.by_topic();
-        // What nobody has any more is nobody's to be woken by.
-        by_topic.retain(|_, signal| Arc::strong_count(signal) > 1);
+        // Whenever there are twice as many as before, so that many ears are no more work for each of them.
+        if by_topic.len() >= MANY && by_topic.len().is_power_of_two() {
+            by_topic.retain(|_, signal| Arc::strong_count(signal) > 1);
+        }
         Arc::clone(by_topic.entry(topic).or_default())
     }
 
