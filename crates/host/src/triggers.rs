@@ -23,7 +23,6 @@ mod records;
 mod signals;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,12 +92,6 @@ struct Ears {
     signals: Arc<Signals>,
     told: Told,
     listening: BTreeMap<Key, Listening>,
-}
-
-impl fmt::Debug for Ears {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Ears").field("listening", &self.listening.keys()).finish_non_exhaustive()
-    }
 }
 
 impl Runs {

@@ -274,8 +274,9 @@ pub(crate) fn first_move(tenant: &str, workflow_id: &str, trigger: &Listening, t
 
 /// Whether a trigger is the one that a message was handed over to.
 fn listens(trigger: &Listening, to: &Listening) -> bool {
-    let same = |trigger: &Listening| (trigger.kind, trigger.source.clone(), trigger.consumer.clone());
-    trigger.enabled && trigger.id == to.id && same(trigger) == same(to)
+    trigger.enabled
+        && (trigger.kind, &trigger.id, &trigger.source, &trigger.consumer)
+            == (to.kind, &to.id, &to.source, &to.consumer)
 }
 
 /// Who creates the runs of a trigger.

@@ -48,7 +48,9 @@ pub(super) async fn listen(ear: Arc<Ear>) {
                     _ = ear.pause(wait) => {}
                 }
             }
-            Some(Err(_)) => drop(ear.pause(Duration::from_secs(1)).await),
+            Some(Err(_)) => {
+                ear.pause(Duration::from_secs(1)).await;
+            }
             None => {}
         }
     }

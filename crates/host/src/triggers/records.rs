@@ -125,7 +125,7 @@ async fn take(ear: &Ear, place: Option<&String>, record: &Record) -> Step {
         };
         attempts += 1;
         if attempts >= trigger.max_attempts {
-            return bury(ear, record, moved, &refusal).await;
+            return bury(ear, record, &moved, &refusal).await;
         }
         if !ear.pause(Duration::from_millis(trigger.retry_after_ms(attempts))).await {
             return Step::Over;
@@ -134,7 +134,7 @@ async fn take(ear: &Ear, place: Option<&String>, record: &Record) -> Step {
 }
 
 /// Puts a record aside as a message, and reads on behind it. Whatever dies in between, it is put aside once: it has an identity.
-async fn bury(ear: &Ear, record: &Record, moved: Change, refusal: &Refusal) -> Step {
+async fn bury(ear: &Ear, record: &Record, moved: &Change, refusal: &Refusal) -> Step {
     let (listener, reason) = (&ear.listener, Ear::reason(refusal));
     let subject = format!("{}{DEAD_LETTERS}", listener.trigger.source);
     let letter = json!({"original": record.payload, "deadLetterReason": reason});
