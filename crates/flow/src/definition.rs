@@ -17,6 +17,7 @@ pub mod node_type;
 pub mod problem;
 mod read;
 pub(crate) mod schema;
+pub mod trigger;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,6 +35,7 @@ pub use self::graph::Graph;
 pub use self::node::{Node, PortValue};
 pub use self::node_type::NodeType;
 pub use self::problem::Problem;
+pub use self::trigger::{Listening, SourceKind};
 
 /// The place of a node in [`Definition::nodes`].
 pub type NodeIndex = usize;
@@ -70,6 +72,8 @@ pub struct Definition {
     pub masking: Masking,
     /// The agent that the workflow is written for, where its author says so: what it is handed and gives back is held to that agent's schemas.
     pub required_agent: Option<String>,
+    /// The triggers that listen to messages.
+    pub triggers: Vec<Listening>,
 }
 
 impl fmt::Debug for Definition {

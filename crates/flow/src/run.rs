@@ -58,6 +58,29 @@ pub struct Genesis {
     /// The span that it belongs under, where somebody traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
+    /// The message that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Triggered>,
+}
+
+/// The message that started a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Triggered {
+    /// Which trigger of the workflow.
+    pub trigger_id: String,
+    /// What kind of thing it listens to, as its definition spells it.
+    pub event_type: String,
+    /// The queue or the stream.
+    pub source: String,
+    /// The id of the message: the same however often it is handed over.
+    pub message_id: String,
+    /// The node that gives the message to the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// What that node gives; nothing where there is none.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub data: Map<String, Value>,
 }
 
 /// A moment in JSON, as milliseconds.

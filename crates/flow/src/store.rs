@@ -223,6 +223,44 @@ pub enum Change {
         /// How many.
         limit: usize,
     },
+    /// Whether messages start runs of a workflow, from now on.
+    SetListening {
+        /// Whose it is.
+        tenant: String,
+        /// The workflow.
+        workflow_id: String,
+        /// Whether they do.
+        is_listening: bool,
+    },
+    /// A message of a queue starts a run. The commit is refused when it started one before.
+    ClaimMessage {
+        /// Whose it is.
+        tenant: String,
+        /// Its id, which no other message of the tenant ever has.
+        message_id: String,
+        /// The run.
+        run_id: String,
+    },
+    /// A message that is gone from its queue for good: what it started need not be remembered. It need not be known.
+    ForgetMessage {
+        /// Whose it was.
+        tenant: String,
+        /// Its id.
+        message_id: String,
+    },
+    /// A trigger has read a stream up to a place. The commit is refused when it is not where the change says.
+    MoveListener {
+        /// Whose it is.
+        tenant: String,
+        /// The workflow.
+        workflow_id: String,
+        /// The name under which the trigger reads.
+        consumer: String,
+        /// Where it was; nowhere before its first place.
+        from: Option<String>,
+        /// Where it is from now on.
+        to: String,
+    },
     /// A key, by the hash of it; the same hash again replaces what is known of it.
     PutApiKey {
         /// The hash.
@@ -289,6 +327,12 @@ pub enum CommitError {
     /// There is no such subscription.
     #[error("there is no such subscription")]
     NoSuchWebhook,
+    /// The message started a run before.
+    #[error("the message started a run before")]
+    MessageClaimed,
+    /// The trigger is at another place of its stream.
+    #[error("the trigger is at another place of its stream")]
+    ListenerMoved,
     /// The disk is full.
     #[error("the disk is full")]
     Full,
@@ -535,6 +579,12 @@ pub trait RunStore: Send + Sync + fmt::Debug {
 
     /// The last checkpoint of a tenant's audit log before an entry.
     fn checkpoint_before(&self, tenant: &str, sequence: u64) -> Read<Option<(u64, Bytes)>>;
+
+    /// The workflows of all tenants that messages start runs of, as tenant and id, `limit` of them after the given one, in their order.
+    fn listening(&self, after: Option<(&str, &str)>, limit: usize) -> Read<Vec<(String, String)>>;
+
+    /// How far a trigger has read its stream.
+    fn listener_place(&self, tenant: &str, workflow_id: &str, consumer: &str) -> Read<Option<String>>;
 
     /// What is known of a key.
     fn api_key(&self, hash: Digest) -> Read<Option<Bytes>>;

@@ -10,4 +10,5 @@ pub mod path;
 pub mod plugins;
 pub mod runs;
 pub mod system;
+pub mod triggers;
 pub mod workspaces;

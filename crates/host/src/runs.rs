@@ -34,6 +34,7 @@ mod guide;
 pub mod idempotency;
 mod interrupts;
 pub mod keys;
+pub(crate) mod listening;
 mod live;
 pub mod outbound;
 pub mod rates;
@@ -145,6 +146,8 @@ struct Inner {
     known_keys: KnownKeys,
     traces: Traces,
     counters: Counters,
+    /// Whose triggers are to be looked at.
+    listeners: listening::Changed,
 }
 
 impl fmt::Debug for Runs {
@@ -176,6 +179,7 @@ impl Runs {
                 known_keys: KnownKeys::default(),
                 traces: Traces::default(),
                 counters: Counters::default(),
+                listeners: listening::Changed::default(),
             }),
         };
         runs.learn_secrets();
@@ -231,12 +235,12 @@ impl Runs {
         !self.is_stopping() && self.store().next_timer().is_ok()
     }
 
-    fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.inner.stopping.load(Ordering::SeqCst)
     }
 
     /// Waits until the host is being stopped.
-    async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         let stop = self.inner.stop.notified();
         tokio::pin!(stop);
         // Registered before the look, so that a stop in between is not missed.

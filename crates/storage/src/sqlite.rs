@@ -14,6 +14,7 @@
 mod audit;
 mod changes;
 mod ended;
+mod listening;
 mod memory;
 mod reads;
 mod retention;

@@ -274,19 +274,25 @@ impl Inner {
             return Err(refuse(format!("a lease has 1 to {MAX_LEASE_MS} milliseconds")));
         }
         let name = Name::queue(&scope.tenant, &consume.subject);
-        let Some(consumer) = self.consumer(&name).await? else { return Ok(None) };
-        let Ok(mut fetched) = consumer.fetch().max_messages(1).expires(WAIT).messages().await else {
-            self.known().remove(&name.stream);
-            return Err(unavailable());
-        };
-        let Some(message) = fetched.next().await else { return Ok(None) };
-        let message = message.map_err(|_| unavailable())?;
-        let (number, deliveries) = {
-            let told = message.info().map_err(|_| unavailable())?;
-            (told.stream_sequence, u64::try_from(told.delivered).unwrap_or(1))
+        let wait = Duration::from_millis(consume.wait_ms);
+        if !wait.is_zero() {
+            // The server can only be waited at for what it has.
+            self.ensure_queue(&name).await?;
+        }
+        let (message, id, deliveries) = loop {
+            let Some(message) = self.fetch(&name, wait).await? else { return Ok(None) };
+            let (number, deliveries) = {
+                let told = message.info().map_err(|_| unavailable())?;
+                (told.stream_sequence, u64::try_from(told.delivered).unwrap_or(1))
+            };
+            let id = format!("{}.{number}", name.stream);
+            if !self.deliveries().is_settled(&id) {
+                break (message, id, deliveries);
+            }
+            // It was on its way again while its acknowledgement was. What is done with never comes back.
+            let _ = message.ack().await;
         };
         let payload = value_of(&message.payload)?;
-        let id = format!("{}.{number}", name.stream);
         let token = format!("{id}.{deliveries}");
         let held = Held {
             tenant: scope.tenant.clone(),
@@ -299,6 +305,24 @@ impl Inner {
             tokio::spawn(lease(Arc::downgrade(self), token.clone(), Duration::from_millis(consume.lease_ms)));
         }
         Ok(Some(Delivery { token, id, subject: consume.subject, payload, deliveries }))
+    }
+
+    /// The next message that the server gives. A server is asked what it has at once, or waited at.
+    async fn fetch(&self, name: &Name, wait: Duration) -> Result<Option<jetstream::Message>, SurfaceError> {
+        let Some(consumer) = self.consumer(name).await? else { return Ok(None) };
+        let fetched = if wait.is_zero() {
+            consumer.fetch().max_messages(1).expires(WAIT).messages().await
+        } else {
+            consumer.batch().max_messages(1).expires(wait).messages().await
+        };
+        let Ok(mut fetched) = fetched else {
+            self.known().remove(&name.stream);
+            return Err(unavailable());
+        };
+        match fetched.next().await {
+            None => Ok(None),
+            Some(message) => Ok(Some(message.map_err(|_| unavailable())?)),
+        }
     }
 
     /// The delivery under that token, if it is this tenant's and nobody has got the message since.
@@ -315,7 +339,11 @@ impl Inner {
 
     async fn settle(&self, held: &Held, kind: AckKind) -> Result<(), SurfaceError> {
         held.message.double_ack_with(kind).await.map_err(|_| unavailable())?;
-        self.deliveries().forget(&held.id);
+        let mut deliveries = self.deliveries();
+        deliveries.forget(&held.id);
+        if matches!(kind, AckKind::Ack) {
+            deliveries.settle(&held.id);
+        }
         Ok(())
     }
 
@@ -342,6 +370,12 @@ impl Inner {
         if requeue {
             self.tell(&held);
         }
+        Ok(true)
+    }
+
+    async fn postpone(&self, scope: &Scope, token: &str, delay: Duration) -> Result<bool, SurfaceError> {
+        let Some(held) = self.held(scope, token)? else { return Ok(false) };
+        self.settle(&held, AckKind::Nak(Some(delay))).await?;
         Ok(true)
     }
 
@@ -416,6 +450,16 @@ impl Queue for NatsQueue {
     fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> Answer<'a, bool> {
         let nack = async move { self.inner.nack(scope, &token, requeue).await };
         self.inner.once(scope, "queueBus.nack", nack).boxed()
+    }
+
+    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> Answer<'a, bool> {
+        let delay = Duration::from_millis(delay_ms);
+        let postpone = async move { self.inner.postpone(scope, &token, delay).await };
+        self.inner.once(scope, "queueBus.postpone", postpone).boxed()
+    }
+
+    fn waits(&self) -> bool {
+        true
     }
 
     fn dead_letter<'a>(

@@ -49,6 +49,9 @@ pub trait Queue: Send + Sync {
     fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> Answer<'a, bool>;
     /// Gives the message back, or drops it. Says whether the token was known; as [`Queue::ack`].
     fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> Answer<'a, bool>;
+    /// Keeps the message from everybody for a while, from now on, and then it comes back. Says whether the token was known; as
+    /// [`Queue::ack`]. A name that the consumer gave still holds for it: see [`Queue::release`].
+    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> Answer<'a, bool>;
     /// Moves the message to the dead letters of its subject, and tells their subject; nothing where the token was not known.
     fn dead_letter<'a>(
         &'a self,
@@ -74,6 +77,11 @@ pub trait Queue: Send + Sync {
     /// Tells of every subject and stream in which something was published or given back. Whoever falls behind is told so and looks at
     /// everything; what was published before is not told of.
     fn watch(&self) -> broadcast::Receiver<Topic>;
+    /// Whether a [`Queue::consume`] waits as long as it is told for a message, by an event of the server. Where not, it answers at once,
+    /// and [`Queue::watch`] and [`Queue::due`] say when it is worth asking again.
+    fn waits(&self) -> bool {
+        false
+    }
     /// What the adapter is, as the discovery document spells it.
     fn backend(&self) -> &'static str;
 }
@@ -87,12 +95,14 @@ pub struct Consume {
     pub consumer: Option<String>,
     /// For how many milliseconds it is kept for this consumer.
     pub lease_ms: u64,
+    /// For how many milliseconds it is waited for, where the adapter [waits](Queue::waits) and there is none.
+    pub wait_ms: u64,
 }
 
 impl Consume {
     /// The next message of a subject, for the usual while.
     pub fn of(subject: impl Into<String>) -> Self {
-        Self { subject: subject.into(), consumer: None, lease_ms: LEASE_MS }
+        Self { subject: subject.into(), consumer: None, lease_ms: LEASE_MS, wait_ms: 0 }
     }
 }
 
@@ -140,10 +150,12 @@ pub struct Record {
     pub id: String,
     /// What it says.
     pub payload: Value,
+    /// Where reading goes on behind it.
+    pub next: String,
 }
 
 /// Where something was published.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Topic {
     /// Whose.
     pub tenant: Tenant,

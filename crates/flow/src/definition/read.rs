@@ -6,6 +6,7 @@
 mod channels;
 mod fields;
 mod nodes;
+mod triggers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,9 +59,12 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
     }
     let name = fields.text("name", 1, 256);
     let version = fields.text("version", 1, 256);
-    if let Some(status) = fields.optional_text("status") {
-        fields.one_of("status", &status, &["active", "inactive", "draft", "archived"]);
+    let status = fields.optional_text("status");
+    if let Some(status) = &status {
+        fields.one_of("status", status, &["active", "inactive", "draft", "archived"]);
     }
+    let is_active =
+        status.is_none_or(|status| status == "active") && root.get("isActive") != Some(&Value::Bool(false));
     let node_list = fields.list("nodes", 1, MAX_NODES);
     let edge_list = fields.list("edges", 0, MAX_EDGES);
     let trigger_list = fields.list("triggers", 0, 1000);
@@ -95,8 +99,15 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
     let workflow_id = id.clone().unwrap_or_default();
     let (nodes, places) = nodes::nodes(node_list.unwrap_or_default(), &workflow_id, capabilities, problems);
     let edges = nodes::edges(edge_list.unwrap_or_default(), &places, problems);
-    triggers(trigger_list.unwrap_or_default(), &places, problems);
     let variables = variables(variable_list.unwrap_or_default(), problems);
+    let around = triggers::Around {
+        nodes: node_list.unwrap_or_default(),
+        places: &places,
+        variables: &variables,
+        capabilities,
+        is_active,
+    };
+    let triggers = triggers::triggers(trigger_list.unwrap_or_default(), &around, problems);
     let channels = channels::channels(root.get("channels"), problems);
     let configurable_schema = configurable_schema(root.get("configurableSchema"), problems);
     let settings = read_settings(settings.unwrap_or(&Map::new()), problems);
@@ -129,6 +140,7 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
         configurable_schema,
         masking,
         required_agent,
+        triggers,
     })
 }
 
@@ -183,40 +195,6 @@ fn variables(list: &[Value], problems: &mut Vec<Problem>) -> Vec<Variable> {
         }
     }
     variables
-}
-
-fn triggers(list: &[Value], nodes: &nodes::Places<'_>, problems: &mut Vec<Problem>) {
-    const KINDS: &[&str] = &[
-        "manual",
-        "schedule",
-        "webhook",
-        "event",
-        "artifact",
-        "canvas",
-        "envelope",
-        "command",
-        "chat-message",
-        "channel-write",
-    ];
-    let mut ids = BTreeSet::new();
-    for (place, value) in list.iter().enumerate() {
-        let Some(mut fields) = Fields::of(value, format!("/triggers/{place}"), problems) else { continue };
-        if let Some(id) = fields.text("id", 1, 256)
-            && !ids.insert(id)
-        {
-            fields.problem("id", "another trigger has this id");
-        }
-        if let Some(kind) = fields.text("type", 1, 64) {
-            fields.one_of("type", &kind, KINDS);
-        }
-        if let Some(node) = fields.optional_text("nodeId")
-            && !nodes.contains_key(node.as_str())
-        {
-            fields.problem("nodeId", "no node has this id");
-        }
-        fields.flag("enabled", true);
-        fields.only(&["id", "type", "name", "description", "config", "enabled", "nodeId", "eventType"]);
-    }
 }
 
 fn configurable_schema(schema: Option<&Value>, problems: &mut Vec<Problem>) -> Option<jsonschema::Validator> {

@@ -74,6 +74,15 @@ impl Turn<'_> {
         if !genesis.tags.is_empty() {
             payload["tags"] = genesis.tags.clone().into();
         }
+        if let Some(trigger) = &genesis.trigger {
+            // Ids and names: what the message says is in the inputs and in the outputs of its node, as far as it is the run's.
+            payload["trigger"] = json!({
+                "id": trigger.trigger_id,
+                "eventType": trigger.event_type,
+                "source": trigger.source,
+                "messageId": trigger.message_id,
+            });
+        }
         self.emit(EventKind::RunStarted, None, payload, None);
     }
 

@@ -125,10 +125,11 @@ impl<'a> Turn<'a> {
         self.state.next_sequence - 1
     }
 
-    /// The event of the parent that started the run.
+    /// The event of the parent, or the message, that started the run.
     fn started_by(&self, starts: bool) -> Option<String> {
-        let parent = self.state.genesis.parent.as_ref().filter(|_| starts)?;
-        Some(parent.causation_id.clone())
+        let genesis = Some(&self.state.genesis).filter(|_| starts)?;
+        let parent = genesis.parent.as_ref().map(|parent| &parent.causation_id);
+        parent.or_else(|| genesis.trigger.as_ref().map(|trigger| &trigger.message_id)).cloned()
     }
 
     /// Adds an event about a node, whose payload names it.

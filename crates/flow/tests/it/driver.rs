@@ -89,7 +89,8 @@ impl World {
     pub(crate) fn new(documents: &[Value]) -> Self {
         let read = |document: &Value| {
             let pack_types = PackTypes::These(Arc::new([PACK_TYPE.to_owned()].into()));
-            let capabilities = Capabilities { mock_agent: true, pack_types, ..Capabilities::OURS };
+            let capabilities =
+                Capabilities { mock_agent: true, surfaces: true, pack_types, ..Capabilities::OURS };
             let definition = Definition::check(document, &capabilities);
             Arc::new(definition.unwrap_or_else(|problems| panic!("{}: {problems:#?}", document["id"])))
         };
@@ -139,6 +140,7 @@ impl World {
             forced_engine_version: None,
             test: false,
             trace: None,
+            trigger: None,
         }
     }
 

@@ -30,4 +30,5 @@ mod schemas;
 mod storm;
 mod suspended;
 mod traces;
+mod triggers;
 mod values;

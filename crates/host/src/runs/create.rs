@@ -132,6 +132,7 @@ impl Runs {
             forced_engine_version: creation.forced_engine_version,
             test: caller.test,
             trace: creation.trace.filter(|_| self.is_traced()),
+            trigger: None,
         };
         Ok((definition, genesis))
     }

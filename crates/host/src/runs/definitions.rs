@@ -39,6 +39,7 @@ impl Runs {
     /// When the document is no workflow that this host can run.
     pub async fn register(&self, caller: &Caller, document: &Value) -> Result<Arc<Definition>, Refusal> {
         let definition = self.checked(document)?;
+        Self::check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
         let known = self.store().definition(&caller.tenant, &definition.id)?;
         // Files are loaded at every start, and have seldom changed: nothing is written for those that have not.
@@ -50,10 +51,11 @@ impl Runs {
                 document: document.to_string().into_bytes().into(),
                 at: self.now(),
             };
-            let committed = self.commit(vec![change]).await;
+            let committed = self.commit_definition(&caller.tenant, &definition, vec![change]).await;
             self.forget_newest(&caller.tenant, &definition.id);
             committed?;
         }
+        self.tell_registered(&caller.tenant, &definition.id);
         self.remember(&definition);
         Ok(definition)
     }
@@ -74,6 +76,7 @@ impl Runs {
                 return Ok(reply);
             }
             let definition = self.checked(document)?;
+            Self::check_listening(caller, &definition)?;
             let definition = Arc::new(definition);
             let known = self.store().definition(&caller.tenant, &definition.id)?;
             let is_known = known.is_some_and(|(digest, _)| digest == definition.digest);
@@ -91,10 +94,14 @@ impl Runs {
                 changes.push(self.audited(caller, "workflow.register", &body));
             }
             changes.extend(self.record(keyed, &reply));
-            let committed = self.commit(changes).await;
+            let committed = match is_known {
+                true => self.commit(changes).await,
+                false => self.commit_definition(&caller.tenant, &definition, changes).await,
+            };
             self.forget_newest(&caller.tenant, &definition.id);
             match committed {
                 Ok(()) => {
+                    self.tell_registered(&caller.tenant, &definition.id);
                     self.remember(&definition);
                     return Ok(reply);
                 }

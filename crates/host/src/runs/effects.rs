@@ -127,6 +127,7 @@ impl Runs {
             forced_engine_version: parent.forced_engine_version,
             test: parent.test,
             trace,
+            trigger: None,
         };
         match self.begin(&definition, genesis, false, None, |_| nothing(), Vec::new()).await {
             Err(CommitError::RunExists { .. }) => self.await_child(parent_id, &child.run_id).await,

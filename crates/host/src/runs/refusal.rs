@@ -220,6 +220,10 @@ impl From<CommitError> for Refusal {
                 Self::new(ApiCode::Conflict, "the idempotency key is in use").retry_after(1)
             }
             CommitError::ActivityClaimed => Self::new(ApiCode::Conflict, "the effect was claimed before"),
+            CommitError::MessageClaimed => Self::new(ApiCode::Conflict, "the message started a run before"),
+            CommitError::ListenerMoved => {
+                Self::unavailable("the trigger is at another place of its stream; try again", 1)
+            }
             CommitError::ArtifactChanged => {
                 Self::new(ApiCode::Conflict, "the artifact was changed by somebody else")
             }

@@ -15,6 +15,7 @@ mod retention;
 mod secrets;
 mod tenants;
 mod traces;
+mod triggers;
 mod webhooks;
 
 use std::path::Path;

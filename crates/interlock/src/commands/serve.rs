@@ -8,6 +8,7 @@ mod mcp;
 mod plugins;
 mod shelves;
 mod traces;
+mod triggers;
 mod workflows;
 
 use std::net::SocketAddr;
@@ -161,12 +162,14 @@ pub(crate) async fn serve(
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_checkpoints().await })),
         tokio::spawn(keep(&runs, |runs| async move { limits::keep(&runs, limits.retention).await })),
     ];
+    let listening = tokio::spawn(keep(&runs, |runs| async move { triggers::keep(&runs).await }));
     let frames = opened.plugins.serve(limits.connections)?;
     let served = server::http::serve(listener, state, stop).await;
     if let Some(frames) = frames {
         frames.end().await;
     }
     runs.drain().await;
+    triggers::end(listening).await;
     for task in background {
         task.abort();
     }

@@ -20,5 +20,6 @@ mod salvage;
 mod serve;
 mod session;
 mod settings;
+mod triggers;
 mod workflow;
 mod workspace;

@@ -5,6 +5,7 @@ use flow::store::{Bytes, Change, Commit, CommitError};
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 
 use super::audit::Tentative;
+use super::listening;
 use super::reads;
 use super::retention;
 use super::seen::SeenKeys;
@@ -286,6 +287,10 @@ fn one(
             )?;
         }
         Change::Audit { tenant, entry } => chains.append(connection, tenant, entry)?,
+        Change::SetListening { .. }
+        | Change::ClaimMessage { .. }
+        | Change::ForgetMessage { .. }
+        | Change::MoveListener { .. } => listening::apply(connection, change)?,
         Change::DeleteRun { run_id } => retention::delete_run(connection, run_id)?,
         Change::DeleteAnswers { before, limit } => retention::delete_answers(connection, *before, *limit)?,
         Change::PutApiKey { hash, document } => {

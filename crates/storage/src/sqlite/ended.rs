@@ -104,6 +104,10 @@ impl EndedRuns {
                 | Change::BuryDelivery { .. }
                 | Change::PutCheckpoint { .. }
                 | Change::Audit { .. }
+                | Change::SetListening { .. }
+                | Change::ClaimMessage { .. }
+                | Change::ForgetMessage { .. }
+                | Change::MoveListener { .. }
                 | Change::PutApiKey { .. } => {}
             }
         }

@@ -176,6 +176,27 @@ const STEPS: &[&str] = &[
     INSERT INTO answer_keys SELECT place >> 16, hash, place FROM answer_hashes ORDER BY 1, 2, 3;
     DROP TABLE answer_hashes;
     ",
+    "
+    -- What messages start.
+    CREATE TABLE listening (
+        tenant TEXT NOT NULL,
+        workflow_id TEXT NOT NULL,
+        PRIMARY KEY (tenant, workflow_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE claimed_messages (
+        tenant TEXT NOT NULL,
+        message_id TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        PRIMARY KEY (tenant, message_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE listener_places (
+        tenant TEXT NOT NULL,
+        workflow_id TEXT NOT NULL,
+        consumer TEXT NOT NULL,
+        place TEXT NOT NULL,
+        PRIMARY KEY (tenant, workflow_id, consumer)
+    ) STRICT, WITHOUT ROWID;
+    ",
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {

@@ -179,6 +179,61 @@ fn an_effect_is_claimed_once(store: &dyn RunStore) {
     assert_eq!(store.activity("x").unwrap(), Some(Some(bytes("1"))), "the first outcome counts");
 }
 
+fn a_message_is_claimed_once_with_its_run(store: &dyn RunStore) {
+    let claim = |tenant: &str, run: &str| Change::ClaimMessage {
+        tenant: tenant.into(),
+        message_id: "m".into(),
+        run_id: run.into(),
+    };
+    commit(store, [create("by-m", "acme", None), claim("acme", "by-m")]).unwrap();
+    let again = commit(store, [create("by-m-again", "acme", None), claim("acme", "by-m-again")]);
+    assert_eq!(again, Err(CommitError::MessageClaimed));
+    assert_eq!(store.run(None, "by-m-again").unwrap(), None, "nothing of the commit is there");
+    commit(store, [claim("other", "r")]).unwrap();
+    let forget = || Change::ForgetMessage { tenant: "acme".into(), message_id: "m".into() };
+    commit(store, [forget()]).unwrap();
+    commit(store, [forget()]).unwrap();
+    commit(store, [claim("acme", "r")]).unwrap();
+}
+
+fn a_trigger_moves_only_from_where_it_is(store: &dyn RunStore) {
+    let moved = |from: Option<&str>, to: &str| Change::MoveListener {
+        tenant: "acme".into(),
+        workflow_id: "w".into(),
+        consumer: "c".into(),
+        from: from.map(Into::into),
+        to: to.into(),
+    };
+    let place = || store.listener_place("acme", "w", "c").unwrap();
+    assert_eq!(commit(store, [moved(Some("1"), "2")]), Err(CommitError::ListenerMoved));
+    assert_eq!(place(), None);
+    commit(store, [moved(None, "1")]).unwrap();
+    assert_eq!(commit(store, [moved(None, "1")]), Err(CommitError::ListenerMoved));
+    assert_eq!(commit(store, [moved(Some("0"), "2")]), Err(CommitError::ListenerMoved));
+    commit(store, [moved(Some("1"), "2")]).unwrap();
+    assert_eq!(place().as_deref(), Some("2"));
+    assert_eq!(store.listener_place("other", "w", "c").unwrap(), None);
+}
+
+fn workflows_that_listen_are_listed_page_by_page(store: &dyn RunStore) {
+    let set = |tenant: &str, workflow: &str, is_listening| Change::SetListening {
+        tenant: tenant.into(),
+        workflow_id: workflow.into(),
+        is_listening,
+    };
+    let all = [("a", "x"), ("a", "y"), ("b", "w")];
+    for (tenant, workflow) in all {
+        commit(store, [set(tenant, workflow, true), set(tenant, workflow, true)]).unwrap();
+    }
+    let owned = |found: &[(&str, &str)]| -> Vec<(String, String)> {
+        found.iter().map(|(tenant, workflow)| ((*tenant).into(), (*workflow).into())).collect()
+    };
+    assert_eq!(store.listening(None, 2).unwrap(), owned(&all[..2]));
+    assert_eq!(store.listening(Some(("a", "y")), 2).unwrap(), owned(&all[2..]));
+    commit(store, [set("a", "x", false), set("a", "z", false)]).unwrap();
+    assert_eq!(store.listening(None, 9).unwrap(), owned(&all[1..]));
+}
+
 fn the_audit_log_is_a_chain_for_each_tenant(store: &dyn RunStore) {
     let entry = |tenant: &str, text: &str| Change::Audit { tenant: tenant.into(), entry: bytes(text) };
     commit(store, [entry("acme", r#"{"a":1}"#), entry("other", r#"{"b":1}"#)]).unwrap();
@@ -441,7 +496,7 @@ fn the_oldest_answers_are_deleted_first(store: &dyn RunStore) {
 
 type Law = (&'static str, fn(&dyn RunStore));
 
-const CONTRACT: [Law; 18] = [
+const CONTRACT: [Law; 21] = [
     ("a run is read as it was committed", a_run_is_read_as_it_was_committed),
     ("another tenant finds nothing", another_tenant_finds_nothing),
     ("sequences are dense", sequences_are_dense_and_a_refused_commit_leaves_no_trace),
@@ -450,6 +505,9 @@ const CONTRACT: [Law; 18] = [
     ("runs are listed newest first", runs_are_listed_newest_first_and_by_what_is_asked_for),
     ("timers are in order", timers_come_in_the_order_of_their_moments),
     ("an effect is claimed once", an_effect_is_claimed_once),
+    ("a message is claimed once with its run", a_message_is_claimed_once_with_its_run),
+    ("a trigger moves only from where it is", a_trigger_moves_only_from_where_it_is),
+    ("workflows that listen are listed page by page", workflows_that_listen_are_listed_page_by_page),
     ("the audit log is a chain", the_audit_log_is_a_chain_for_each_tenant),
     ("checkpoints", a_checkpoint_is_written_once_and_found_by_its_entry),
     ("definitions by digest and id", definitions_are_kept_by_digest_and_the_newest_is_found_by_id),

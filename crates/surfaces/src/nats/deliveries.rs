@@ -1,6 +1,6 @@
 //! What is with consumers of this process, and what was answered under identities.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use async_nats::jetstream;
@@ -38,6 +38,9 @@ pub(super) struct Deliveries {
     count: u64,
     answers: HashMap<(Tenant, String), (&'static str, Value)>,
     answered: VecDeque<(Tenant, String)>,
+    /// What was acknowledged last.
+    settled: HashSet<String>,
+    settled_in_order: VecDeque<String>,
 }
 
 impl Deliveries {
@@ -84,6 +87,22 @@ impl Deliveries {
                 self.held.remove(&token);
             }
         }
+    }
+
+    /// The message was acknowledged, and never comes back.
+    pub(super) fn settle(&mut self, id: &str) {
+        if self.settled.insert(id.to_owned()) {
+            self.settled_in_order.push_back(id.to_owned());
+        }
+        if self.settled_in_order.len() > MOST
+            && let Some(oldest) = self.settled_in_order.pop_front()
+        {
+            self.settled.remove(&oldest);
+        }
+    }
+
+    pub(super) fn is_settled(&self, id: &str) -> bool {
+        self.settled.contains(id)
     }
 
     pub(super) fn answered(

@@ -108,8 +108,11 @@ impl Inner {
         while let Some(message) = fetched.next().await {
             let message = message.map_err(|_| unavailable())?;
             next = message.info().map_err(|_| unavailable())?.stream_sequence;
-            records
-                .push(Record { id: format!("{}.{next}", name.stream), payload: value_of(&message.payload)? });
+            records.push(Record {
+                id: format!("{}.{next}", name.stream),
+                payload: value_of(&message.payload)?,
+                next: next.to_string(),
+            });
         }
         // A reader that stays is forgotten by the server itself.
         let _ = found.delete_consumer(&reader.cached_info().name).await;

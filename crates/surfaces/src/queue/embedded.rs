@@ -62,6 +62,14 @@ fn check_subject(what: &str, subject: &str) -> Result<(), SurfaceError> {
     check_name(what, subject, MAX_SUBJECT_BYTES, Code::InvalidArgument)
 }
 
+fn check_lease(lease_ms: u64) -> Result<(), SurfaceError> {
+    if (1..=MAX_LEASE_MS).contains(&lease_ms) {
+        return Ok(());
+    }
+    let most = MAX_LEASE_MS / 1000;
+    Err(refuse(format!("a delivery is kept for more than 0 and at most {most} seconds")))
+}
+
 impl Queue for EmbeddedQueue {
     fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String> {
         async move {
@@ -83,10 +91,7 @@ impl Queue for EmbeddedQueue {
             if let Some(consumer) = &consume.consumer {
                 check_subject("consumer", consumer)?;
             }
-            if !(1..=MAX_LEASE_MS).contains(&consume.lease_ms) {
-                let most = MAX_LEASE_MS / 1000;
-                return Err(refuse(format!("a delivery is kept for more than 0 and at most {most} seconds")));
-            }
+            check_lease(consume.lease_ms)?;
             let at = scope.clone();
             let change = move |connection: &Connection| messages::consume(connection, &at, &consume);
             self.database.change(scope, "queueBus.consume", change).await
@@ -112,6 +117,16 @@ impl Queue for EmbeddedQueue {
             };
             let subject = self.database.change_then(scope, "queueBus.nack", change, tell).await?;
             Ok(subject.is_some())
+        }
+        .boxed()
+    }
+
+    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> Answer<'a, bool> {
+        async move {
+            check_lease(delay_ms)?;
+            let at = scope.clone();
+            let change = move |connection: &Connection| messages::postpone(connection, &at, &token, delay_ms);
+            self.database.change(scope, "queueBus.postpone", change).await
         }
         .boxed()
     }

@@ -80,7 +80,7 @@ impl ServedQueue {
         let subject = subject(&mut args)?;
         let lease = args.lifetime_ms("leaseSeconds", MAX_LEASE_MS / 1000, Code::InvalidArgument)?;
         let consumer = args.optional_text("consumer")?;
-        let consume = Consume { subject, consumer, lease_ms: lease.unwrap_or(LEASE_MS) };
+        let consume = Consume { subject, consumer, lease_ms: lease.unwrap_or(LEASE_MS), wait_ms: 0 };
         let Some(delivery) = self.queue.consume(scope, consume).await? else {
             return Ok(json!({ "found": false }));
         };

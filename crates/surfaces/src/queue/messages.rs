@@ -137,6 +137,20 @@ pub(super) fn nack(
     Ok(Some(held.subject))
 }
 
+/// Whether the token was known. The message stays with its consumer, by name, and comes back when the lease ends.
+pub(super) fn postpone(
+    connection: &Connection,
+    scope: &Scope,
+    token: &str,
+    delay_ms: u64,
+) -> Result<bool, Refused> {
+    let Some(held) = held(connection, &scope.tenant, token)? else { return Ok(false) };
+    connection
+        .prepare_cached("UPDATE messages SET lease_until = ?3 WHERE tenant = ?1 AND place = ?2")?
+        .execute(params![scope.tenant.as_str(), held.place, scope.expiry(Some(delay_ms))])?;
+    Ok(true)
+}
+
 /// The subject of the dead letter, where the token was known.
 pub(super) fn dead_letter(
     connection: &Connection,

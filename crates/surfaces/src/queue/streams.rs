@@ -86,10 +86,15 @@ pub(super) fn read(
         if bytes > PAGE_BYTES && !records.is_empty() {
             break;
         }
-        records.push(Record { id: format!("{salt}-{place}"), payload: value_of(payload)? });
+        let next = cursor_at(place);
+        records.push(Record { id: format!("{salt}-{place}"), payload: value_of(payload)?, next });
         last = place;
     }
-    Ok(Records { more: last < newest, next: format!("s{last}"), records })
+    Ok(Records { more: last < newest, next: cursor_at(last), records })
+}
+
+fn cursor_at(place: i64) -> String {
+    format!("s{place}")
 }
 
 fn place_of(cursor: &str) -> Result<i64, SurfaceError> {

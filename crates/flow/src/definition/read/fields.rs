@@ -40,6 +40,16 @@ impl<'d, 'p> Fields<'d, 'p> {
         &self.path
     }
 
+    /// Reads an object inside this one.
+    pub(super) fn nested<T>(
+        &mut self,
+        object: &Map<String, Value>,
+        path: String,
+        read: impl FnOnce(&mut Fields<'_, '_>) -> T,
+    ) -> T {
+        read(&mut Fields::new(object, path, self.problems))
+    }
+
     pub(super) fn value(&self, name: &str) -> Option<&'d Value> {
         self.object.get(name)
     }

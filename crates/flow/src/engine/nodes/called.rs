@@ -18,8 +18,13 @@ const MAX_INTERRUPTS: u32 = 1000;
 /// What the work of a node may wait for. The other kinds belong to nodes of the engine's own.
 const KINDS: [&str; 4] = ["approval", "clarification", "external-event", "custom"];
 
-/// Asks the host to do the work of a node.
+/// Asks the host to do the work of a node. The node of the trigger that started the run has its message already.
 pub(super) fn call(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
+    let trigger = turn.state.genesis.trigger.as_ref();
+    let given = trigger.filter(|trigger| trigger.node_id.as_ref() == Some(&turn.node(node).id));
+    if let Some(given) = given {
+        return Step::Done(given.data.clone());
+    }
     ask_host(turn, node, inputs, None)
 }
 

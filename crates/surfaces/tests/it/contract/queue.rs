@@ -32,6 +32,7 @@ macro_rules! all {
             $open,
             [
                 a_message_comes_back_when_its_lease_is_over,
+                a_message_that_is_postponed_comes_back_later_and_counts_one_more,
                 a_late_acknowledgement_counts_until_the_message_is_handed_over_again,
                 what_a_named_consumer_held_can_be_given_back_at_once,
                 it_is_known_when_to_look_again,
@@ -213,6 +214,27 @@ pub(crate) mod laws {
             assert_eq!(refused.code, Code::QueueDeliveryTokenExpired);
         }
         assert!(port.ack(&late, again.token).await.unwrap());
+    }
+
+    pub(crate) async fn a_message_that_is_postponed_comes_back_later_and_counts_one_more(port: &dyn Queue) {
+        let id = publish(port, json!(1)).await;
+        let named = Consume { consumer: Some("trigger".into()), ..Consume::of("jobs") };
+        let first = port.consume(&scope("acme"), named).await.unwrap().unwrap();
+        assert!(!port.postpone(&scope("other"), first.token.clone(), 90_000).await.unwrap());
+        assert!(port.postpone(&scope("acme"), first.token.clone(), 90_000).await.unwrap());
+        assert_eq!(consume_at(port, 89_999).await, None, "longer than its lease was");
+        assert_eq!(port.due(&scope("acme"), "jobs").await.unwrap(), Some(Millis(NOW + 90_000)));
+        let again = consume_at(port, 90_000).await.unwrap();
+        assert_eq!((again.id, again.deliveries), (id, 2));
+        let refused = port.postpone(&scope("acme"), first.token, 1).await.unwrap_err();
+        assert_eq!(refused.code, Code::QueueDeliveryTokenExpired);
+        for delay in [0, 12 * 60 * 60 * 1000 + 1] {
+            let refused = port.postpone(&scope("acme"), again.token.clone(), delay).await.unwrap_err();
+            assert_eq!(refused.code, Code::InvalidArgument, "{delay}");
+        }
+        assert!(port.postpone(&scope("acme"), again.token.clone(), 5000).await.unwrap());
+        assert!(port.ack(&scope("acme"), again.token).await.unwrap(), "it is still with its consumer");
+        assert_eq!(consume_at(port, 1_000_000).await, None);
     }
 
     pub(crate) async fn what_a_named_consumer_held_can_be_given_back_at_once(port: &dyn Queue) {

@@ -64,6 +64,26 @@ async fn a_short_lease_ends_and_the_message_comes_back() {
 }
 
 #[tokio::test]
+async fn a_server_is_waited_at_for_a_message_and_for_one_that_was_postponed() {
+    let Some((queue, _server)) = open().await else { return };
+    assert!(queue.waits());
+    let at = scope("acme");
+    let patient = Consume { wait_ms: 60_000, ..Consume::of("jobs") };
+    let waiting = queue.consume(&at, patient.clone());
+    let publishing = queue.publish(&at, "jobs".into(), json!(1));
+    let (waited, id) = tokio::join!(waiting, publishing);
+    let (first, id) = (waited.unwrap().unwrap(), id.unwrap());
+    assert_eq!((&first.id, first.deliveries), (&id, 1));
+    assert!(queue.postpone(&at, first.token.clone(), 50).await.unwrap());
+    assert!(!queue.postpone(&at, first.token, 50).await.unwrap(), "nobody has it");
+    let again = queue.consume(&at, patient).await.unwrap().unwrap();
+    assert_eq!((&again.id, again.deliveries), (&id, 2));
+    assert!(queue.ack(&at, again.token).await.unwrap());
+    let impatient = Consume { wait_ms: 1, ..Consume::of("jobs") };
+    assert_eq!(queue.consume(&at, impatient).await.unwrap(), None);
+}
+
+#[tokio::test]
 async fn messages_outlive_the_process_that_published_them() {
     let Some((url, server)) = servers::nats().await else { return };
     let connect =

@@ -1,0 +1,290 @@
+//! Runs that messages start.
+//!
+//! The commit that creates the run also records that the message started it, or that the trigger has read past it. So whenever the host
+//! dies, the message is either still to be handed over and has no run, or has its one run and is known.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flow::definition::{Definition, Listening, SourceKind};
+use flow::options::check_inputs;
+use flow::run::{Genesis, Triggered};
+use flow::store::{Change, CommitError};
+use serde_json::{Map, Value, json};
+use surfaces::queue::From as ReadFrom;
+use surfaces::{Millis as SurfaceMillis, Scope as SurfaceScope, Tenant};
+use tokio::sync::Notify;
+
+use super::create::told;
+use super::{ApiCode, Caller, Refusal, Reply, Runs, Scope, new_run_id};
+use crate::hands::Hands;
+
+/// A trigger of a tenant's workflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listener {
+    /// Whose.
+    pub(crate) tenant: String,
+    /// Of which workflow.
+    pub(crate) workflow_id: String,
+    /// What it listens to, and how.
+    pub(crate) trigger: Listening,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It started a run.
+    Now,
+    /// It did so before, or the trigger has read past it.
+    Before,
+    /// The workflow does not listen there any more.
+    Unwanted,
+}
+
+/// Workflows whose triggers may be others by now.
+#[derive(Default)]
+pub(super) struct Changed {
+    workflows: Mutex<BTreeSet<(String, String)>>,
+    told: Notify,
+}
+
+impl Runs {
+    /// The workflows that were registered since the last call, as tenant and id. Waits until there is one.
+    pub(crate) async fn registered(&self) -> BTreeSet<(String, String)> {
+        loop {
+            let told = self.inner.listeners.told.notified();
+            tokio::pin!(told);
+            // Registered before the look, so that nothing is missed in between.
+            told.as_mut().enable();
+            let changed = {
+                let mut changed =
+                    self.inner.listeners.workflows.lock().unwrap_or_else(PoisonError::into_inner);
+                std::mem::take(&mut *changed)
+            };
+            if !changed.is_empty() {
+                return changed;
+            }
+            told.await;
+        }
+    }
+
+    /// Has somebody look at the triggers of a workflow.
+    pub(crate) fn tell_registered(&self, tenant: &str, workflow_id: &str) {
+        let workflow = (tenant.to_owned(), workflow_id.to_owned());
+        self.inner.listeners.workflows.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow);
+        self.inner.listeners.told.notify_waiters();
+    }
+
+    /// The triggers of a workflow that are to listen.
+    pub(crate) fn listeners(&self, tenant: &str, workflow_id: &str) -> Result<Vec<Listener>, Refusal> {
+        let Some(definition) = self.definition(tenant, workflow_id)? else { return Ok(Vec::new()) };
+        let enabled = definition.triggers.iter().filter(|trigger| trigger.enabled);
+        let listener = |trigger: &Listening| Listener {
+            tenant: tenant.to_owned(),
+            workflow_id: workflow_id.to_owned(),
+            trigger: trigger.clone(),
+        };
+        Ok(enabled.map(listener).collect())
+    }
+
+    /// Starts the run of a message. `moved` is how far a stream is read with it; a message of a queue is claimed.
+    ///
+    /// # Errors
+    /// When the run is refused, or the host cannot take it now.
+    pub(crate) async fn start_by_message(
+        &self,
+        listener: &Listener,
+        message_id: &str,
+        payload: &Value,
+        moved: Option<Change>,
+    ) -> Result<Started, Refusal> {
+        let _place = self.admit()?;
+        let Some(definition) = self.definition(&listener.tenant, &listener.workflow_id)? else {
+            return Ok(Started::Unwanted);
+        };
+        // What the workflow says now, and not what it said when the message was handed over.
+        let Some(trigger) = definition.triggers.iter().find(|trigger| listens(trigger, &listener.trigger))
+        else {
+            return Ok(Started::Unwanted);
+        };
+        let caller = caller(listener);
+        let genesis = self.triggered(&caller, &definition, trigger, message_id, payload)?;
+        let run_id = genesis.run_id.clone();
+        let about = json!({"runId": run_id, "workflowId": definition.id, "triggerId": trigger.id, "messageId": message_id});
+        let claim = moved.unwrap_or_else(|| Change::ClaimMessage {
+            tenant: listener.tenant.clone(),
+            message_id: message_id.to_owned(),
+            run_id,
+        });
+        let extra = vec![claim, self.audited(&caller, "run.create", &about)];
+        let nothing = |_| Reply::new(201, &Value::Null);
+        match self.begin(&definition, genesis, false, None, nothing, extra).await {
+            Ok(_) => Ok(Started::Now),
+            Err(CommitError::MessageClaimed | CommitError::ListenerMoved) => Ok(Started::Before),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What the run of a message is created with.
+    fn triggered(
+        &self,
+        caller: &Caller,
+        definition: &Arc<Definition>,
+        trigger: &Listening,
+        message_id: &str,
+        payload: &Value,
+    ) -> Result<Genesis, Refusal> {
+        let data = trigger.data(message_id, payload.clone());
+        let inputs = trigger.inputs(definition, &data);
+        let mut problems = Vec::new();
+        check_inputs(definition, &inputs, &mut problems);
+        if let Some(first) = problems.first() {
+            let refusal = Refusal::new(ApiCode::ValidationError, first.to_string());
+            return Err(refusal.detail("fields", told(&problems)));
+        }
+        Ok(Genesis {
+            run_id: new_run_id(self.now().0, &*self.inner.options.entropy)
+                .map_err(|_| Refusal::new(ApiCode::InternalError, "the system has no entropy to give"))?,
+            tenant: caller.tenant.clone(),
+            principal: caller.principal.clone(),
+            workflow_id: definition.id.clone(),
+            definition: definition.digest,
+            scope_id: None,
+            inputs,
+            configurable: Map::new(),
+            tags: Vec::new(),
+            metadata: Map::new(),
+            callback_url: None,
+            parent: None,
+            fork: None,
+            created_at: self.now().0,
+            forced_engine_version: None,
+            test: false,
+            trace: None,
+            trigger: Some(Triggered {
+                trigger_id: trigger.id.clone(),
+                event_type: trigger.kind.event_type().to_owned(),
+                source: trigger.source.clone(),
+                message_id: message_id.to_owned(),
+                node_id: trigger.node_id.clone(),
+                // Nobody else reads it.
+                data: if trigger.node_id.is_some() { data } else { Map::new() },
+            }),
+        })
+    }
+
+    /// The message is gone from its queue for good.
+    pub(crate) async fn forget_message(&self, tenant: &str, message_id: &str) -> Result<(), Refusal> {
+        let forget = Change::ForgetMessage { tenant: tenant.to_owned(), message_id: message_id.to_owned() };
+        Ok(self.commit(vec![forget]).await?)
+    }
+
+    /// How far a trigger has read its stream.
+    pub(crate) fn listener_place(&self, listener: &Listener) -> Result<Option<String>, Refusal> {
+        let Listener { tenant, workflow_id, trigger } = listener;
+        Ok(self.store().listener_place(tenant, workflow_id, &trigger.consumer)?)
+    }
+
+    /// A trigger has read on without starting a run. Says whether it was where the change says.
+    pub(crate) async fn move_listener(&self, moved: Change) -> Result<bool, Refusal> {
+        match self.commit(vec![moved]).await {
+            Ok(()) => Ok(true),
+            Err(CommitError::ListenerMoved) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Some workflows of all tenants that listen, after the given one.
+    pub(crate) fn listening(
+        &self,
+        after: Option<&(String, String)>,
+        limit: usize,
+    ) -> Result<Vec<(String, String)>, Refusal> {
+        let after = after.map(|(tenant, workflow_id)| (tenant.as_str(), workflow_id.as_str()));
+        Ok(self.store().listening(after, limit)?)
+    }
+
+    /// Whether the triggers of a workflow can listen for a tenant.
+    pub(super) fn check_listening(caller: &Caller, definition: &Definition) -> Result<(), Refusal> {
+        if definition.triggers.is_empty() {
+            return Ok(());
+        }
+        Tenant::new(&caller.tenant).map(drop).map_err(|error| {
+            let message = format!("the workflow is not valid: /triggers: {}", error.message);
+            Refusal::new(ApiCode::ValidationError, message)
+        })
+    }
+
+    /// Commits a registration, with what its triggers need. A stream that is read from now on is read from this very commit on.
+    pub(super) async fn commit_definition(
+        &self,
+        tenant: &str,
+        definition: &Definition,
+        changes: Vec<Change>,
+    ) -> Result<(), CommitError> {
+        loop {
+            let mut all = changes.clone();
+            all.push(Change::SetListening {
+                tenant: tenant.to_owned(),
+                workflow_id: definition.id.clone(),
+                is_listening: definition.triggers.iter().any(|trigger| trigger.enabled),
+            });
+            all.extend(self.first_places(tenant, definition).await?);
+            match self.commit(all).await {
+                // Another registration was quicker, and the place is there now.
+                Err(CommitError::ListenerMoved) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Where streams are that are read from now on and never were before.
+    async fn first_places(&self, tenant: &str, definition: &Definition) -> Result<Vec<Change>, CommitError> {
+        let Some(surfaces) = self.hands().and_then(Hands::surfaces) else { return Ok(Vec::new()) };
+        let now = definition.triggers.iter().filter(|trigger| trigger.enabled && !trigger.from_beginning);
+        let mut places = Vec::new();
+        for trigger in now.filter(|trigger| trigger.kind == SourceKind::Stream) {
+            let known = self.store().listener_place(tenant, &definition.id, &trigger.consumer);
+            if known.map_err(|error| CommitError::Store(error.to_string()))?.is_some() {
+                continue;
+            }
+            let Ok(name) = Tenant::new(tenant) else { continue };
+            let scope = SurfaceScope::new(name, SurfaceMillis(self.now().0));
+            let end = surfaces.queue().stream_read(&scope, trigger.source.clone(), ReadFrom::Now, 1).await;
+            // A server that does not answer is asked again by the trigger itself.
+            if let Ok(end) = end {
+                let moved = first_move(tenant, &definition.id, trigger, end.next);
+                places.push(moved);
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// The first place of a trigger.
+pub(crate) fn first_move(tenant: &str, workflow_id: &str, trigger: &Listening, to: String) -> Change {
+    Change::MoveListener {
+        tenant: tenant.to_owned(),
+        workflow_id: workflow_id.to_owned(),
+        consumer: trigger.consumer.clone(),
+        from: None,
+        to,
+    }
+}
+
+/// Whether a trigger is the one that a message was handed over to.
+fn listens(trigger: &Listening, to: &Listening) -> bool {
+    trigger.enabled
+        && (trigger.kind, &trigger.id, &trigger.source, &trigger.consumer)
+            == (to.kind, &to.id, &to.source, &to.consumer)
+}
+
+/// Who creates the runs of a trigger.
+fn caller(listener: &Listener) -> Caller {
+    Caller {
+        tenant: listener.tenant.clone(),
+        principal: format!("trigger:{}", listener.trigger.id),
+        scopes: vec![Scope::RunsCreate],
+        test: false,
+    }
+}

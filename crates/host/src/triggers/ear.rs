@@ -1,0 +1,149 @@
+//! What every trigger does, whatever it listens to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::store::Change;
+use serde_json::Value;
+use surfaces::queue::Queue;
+use surfaces::{Code, Millis, Scope, SurfaceError, Tenant};
+use tokio::sync::{Notify, watch};
+
+use super::{Heard, Named, Told};
+use crate::runs::listening::{Listener, Started};
+use crate::runs::{Refusal, Runs};
+
+/// How long to wait before something is asked again that could not be answered.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How long it is waited for a signal at most: the clock may have been set, or a server may have been away.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The longest reason of a dead letter, in bytes.
+const MAX_REASON_BYTES: usize = 1000;
+
+/// One trigger that listens.
+pub(super) struct Ear {
+    pub(super) runs: Runs,
+    pub(super) queue: Arc<dyn Queue>,
+    pub(super) told: Told,
+    pub(super) tenant: Tenant,
+    pub(super) listener: Listener,
+    /// Notified when something is published where it listens.
+    pub(super) heard: Arc<Notify>,
+    /// Whether it is to end.
+    pub(super) ended: watch::Receiver<bool>,
+}
+
+/// What came of a message.
+pub(super) enum Verdict {
+    /// It has its run, from now on or from before.
+    Started(Started),
+    /// No run can be started for it.
+    Refused(Refusal),
+    /// The trigger is to end, and the message is not done with.
+    Over,
+}
+
+impl Ear {
+    pub(super) fn named(&self) -> Named {
+        Named {
+            tenant: self.listener.tenant.clone(),
+            workflow_id: self.listener.workflow_id.clone(),
+            trigger_id: self.listener.trigger.id.clone(),
+            source: self.listener.trigger.source.clone(),
+        }
+    }
+
+    pub(super) fn scope(&self) -> Scope {
+        Scope::new(self.tenant.clone(), Millis(self.runs.now().0))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        *self.ended.borrow()
+    }
+
+    /// Waits until the trigger is to end.
+    pub(super) async fn over(&self) {
+        // Whoever would say so being gone is as good as being told.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+
+    /// Waits, and says whether the trigger still listens afterwards.
+    pub(super) async fn pause(&self, pause: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => true,
+            () = self.over() => false,
+        }
+    }
+
+    /// Starts the run of a message. As long as the host cannot take it, it is waited for.
+    pub(super) async fn start(&self, message_id: &str, payload: &Value, moved: Option<&Change>) -> Verdict {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let started =
+                self.runs.start_by_message(&self.listener, message_id, payload, moved.cloned()).await;
+            let refusal = match started {
+                Ok(started) => return Verdict::Started(started),
+                Err(refusal) => refusal,
+            };
+            if refusal.code.status() < 500 && refusal.retry_after.is_none() {
+                return Verdict::Refused(refusal);
+            }
+            let wait = refusal.retry_after.map_or(pause, Duration::from_secs);
+            if !self.pause(wait.min(LONGEST_PAUSE)).await {
+                return Verdict::Over;
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Asks the queue until it answers; nothing where the trigger is to end before.
+    pub(super) async fn insist<T, F>(&self, ask: impl Fn() -> F) -> Option<Result<T, SurfaceError>>
+    where
+        F: Future<Output = Result<T, SurfaceError>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match ask().await {
+                Err(error) if error.code == Code::QueueBackendUnavailable => {}
+                answered => return Some(answered),
+            }
+            if !self.pause(pause).await {
+                return None;
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Does something with the store of runs until it is done; nothing where the trigger is to end before.
+    pub(super) async fn persist<T, F>(&self, act: impl Fn() -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T, Refusal>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if let Ok(done) = act().await {
+                return Some(done);
+            }
+            if !self.pause(pause).await {
+                return None;
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Why no run was started, for whoever reads the dead letter.
+    pub(super) fn reason(refusal: &Refusal) -> String {
+        let mut reason = flow::redact::text(&refusal.to_string()).to_string();
+        reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+        reason
+    }
+
+    pub(super) fn tell_dead_letter(&self, message_id: &str, reason: &str) {
+        (self.told)(Heard::DeadLetter {
+            trigger: self.named(),
+            message_id: message_id.to_owned(),
+            reason: reason.to_owned(),
+        });
+    }
+}
