@@ -129,7 +129,19 @@ impl Hands {
     /// What is wrong with the nodes of a workflow, beyond what the engine can see.
     pub fn problems(&self, definition: &Definition) -> Vec<Problem> {
         let Some(models) = &self.options.models else { return Vec::new() };
-        let mut found = Vec::new();
+        let mut found = models.problems_of_defaults(&definition.document);
+        let has_servers = self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty());
+        for (place, node) in definition.nodes.iter().enumerate() {
+            if !has_servers && models.wants_tool(node.type_id(), &node.config) {
+                let message = "a tool of another MCP server is called here, and the settings name no server";
+                found.push(Problem {
+                    offending_type_id: Some(node.type_id().to_owned()),
+                    node_id: Some(node.id.clone()),
+                    required_capability: Some("mcp.supported"),
+                    ..Problem::at(format!("/nodes/{place}/config/mcp"), message)
+                });
+            }
+        }
         for (place, node) in definition.nodes.iter().enumerate() {
             for problem in models.problems(node.type_id(), &node.config) {
                 found.push(Problem {
@@ -161,9 +173,10 @@ impl Hands {
                 (Some(called), Some(surfaces)) => surfaces::perform(surfaces, called, asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
-            Some(Family::Model) => match models {
-                Some(models) => models.perform(asked).await,
-                None => Performed::plain(Err(not_served(&asked.call.type_id))),
+            Some(Family::Model) => match (models, models::tool_of(asked), mcp) {
+                (_, Some(tool), Some(servers)) => mcp::call_instead(servers, &tool, asked).await,
+                (Some(models), None, _) => models.perform(asked).await,
+                _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
             Some(Family::Mcp { .. }) => match (called, mcp) {
                 (Some(called), Some(servers)) => mcp::perform(servers, called, asked).await,

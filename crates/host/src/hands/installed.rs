@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use packs::PackError;
+use ai::prompt::template::Template;
 use packs::install::{InstalledPack, InstalledPacks};
-use packs::manifest::{Language, Manifest};
+use packs::manifest::{Content, Language, Manifest};
+use packs::name::PackName;
 use packs::path::EntryPath;
 use packs::version::Version;
+use packs::{PackError, PackErrorCode};
 use sandbox::{ABI_VERSION, Fault, Grants, Limits, Sandbox};
+use serde_json::json;
 
 use super::modules::{ModuleType, Modules};
 
@@ -31,15 +34,8 @@ pub struct Unserved {
 /// When the folder of packs cannot be read, or the sandbox cannot be made.
 pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), LoadError> {
     let sandbox = Sandbox::new()?;
-    let mut highest = BTreeMap::new();
-    for record in installed.list()? {
-        let version = highest.entry(record.name.clone()).or_insert_with(|| record.version.clone());
-        if record.version > *version {
-            *version = record.version;
-        }
-    }
     let (mut types, mut unserved) = (BTreeMap::new(), Vec::new());
-    for (name, version) in highest {
+    for (name, version) in highest(installed)? {
         match module_types(&sandbox, installed, &name, &version) {
             // The first pack that brings a type keeps it: names are sorted, so it is the same one every time.
             Ok(found) => {
@@ -57,11 +53,50 @@ pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), Load
     Ok((Modules::new(sandbox, types), unserved))
 }
 
+/// The highest version of each installed pack.
+fn highest(installed: &InstalledPacks) -> Result<BTreeMap<PackName, Version>, PackError> {
+    let mut highest = BTreeMap::new();
+    for record in installed.list()? {
+        let version = highest.entry(record.name.clone()).or_insert_with(|| record.version.clone());
+        if record.version > *version {
+            *version = record.version;
+        }
+    }
+    Ok(highest)
+}
+
+/// The templates of prompts that installed packs bring, the highest version of each pack. They are found under the name of their pack.
+///
+/// # Errors
+/// When the folder of packs cannot be read.
+pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserved>), PackError> {
+    let (mut templates, mut unserved) = (Vec::new(), Vec::new());
+    for (name, version) in highest(installed)? {
+        // A pack that is damaged is told of with its nodes.
+        let Ok(pack) = installed.load(&name, &version, true) else { continue };
+        let Content::Prompt(prompts) = &pack.manifest.content else { continue };
+        for prompt in prompts {
+            let mut document = serde_json::to_value(prompt).unwrap_or_default();
+            let meta = json!({"source": "pack", "packName": name.to_string(), "packVersion": version.to_string()});
+            document["meta"] = meta;
+            match Template::read(&document) {
+                Ok(template) => templates.push(template),
+                Err(_) => unserved.push(Unserved {
+                    pack: format!("{name}@{version}"),
+                    code: PackErrorCode::PromptTemplateInvalid.as_str().to_owned(),
+                    message: format!("the prompt `{}` cannot be used here", prompt.template_id),
+                }),
+            }
+        }
+    }
+    Ok((templates, unserved))
+}
+
 /// The types of one pack. Everything of it is verified before a byte of it is compiled.
 fn module_types(
     sandbox: &Sandbox,
     installed: &InstalledPacks,
-    name: &packs::name::PackName,
+    name: &PackName,
     version: &Version,
 ) -> Result<Vec<(String, ModuleType)>, LoadError> {
     let InstalledPack { manifest, record } = installed.load(name, version, true)?;

@@ -11,6 +11,7 @@ pub(super) mod mount;
 pub(super) mod packs;
 pub(super) mod plugins;
 pub(super) mod poll;
+pub(super) mod prompts;
 pub(super) mod registry;
 pub(super) mod runs;
 pub(super) mod sandboxed;

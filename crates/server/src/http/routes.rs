@@ -3,7 +3,7 @@
 use host::runs::Scope;
 
 use super::handlers::{
-    chains, control, events, history, interrupts, mcp, models, mount, packs, plugins, poll, registry, runs,
+    chains, control, events, history, interrupts, mcp, models, mount, packs, plugins, poll, prompts, registry, runs,
     sandboxed, seams, service, surfaces, tools, webhooks, workflows,
 };
 use super::route::{Access, Body, Method, Parameter, Route};
@@ -278,6 +278,10 @@ static SEAMS: &[Route] = &[
     ]),
     route!(Post "/v1/host/sample/envelope/accept", ADMIN, Required, 200 JSON,
         "acceptEnvelope", "What comes of an envelope.", models::accept_envelope),
+    route!(Post "/v1/host/sample/prompt/compose", ADMIN, Required, 200 JSON,
+        "composePrompt", "What becomes of a template with values in it.", prompts::composed),
+    route!(Post "/v1/host/sample/prompt/resolve", ADMIN, Required, 200 JSON,
+        "resolvePrompt", "Which template a node gets, and who was asked.", prompts::resolved),
     route!(Post "/v1/host/sample/test/llm-prompt-wrap", ADMIN, Required, 200 JSON,
         "wrapForPrompt", "A payload as a model may read it.", models::wrap),
     route!(Post "/v1/host/sample/test/emit-envelope-reliability", ADMIN, Required, 200 JSON,

@@ -27,6 +27,7 @@ pub(super) fn call(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Val
         configurable: turn.state.genesis.configurable.clone(),
         metadata: turn.state.genesis.metadata.clone(),
         agent: subject.agent.clone(),
+        prompt_refs: turn.definition.document.pointer("/defaults/promptRefs").cloned(),
         attempt,
         is_test: turn.state.genesis.test,
     };

@@ -5,6 +5,7 @@ mod stores;
 
 use std::sync::Arc;
 
+use ai::prompt::library::Library;
 use canon::error::Envelope;
 use host::hands::installed::{self, Unserved};
 use host::hands::modules::Modules;
@@ -24,18 +25,19 @@ pub(super) fn open(
     seams: bool,
 ) -> Result<Hands, Failure> {
     let surfaces = stores::open(settings, public_url, &*secrets)?;
+    let installed = InstalledPacks::open(&settings.data_dir.value.join("packs"));
+    let installed = installed.map_err(|error| error.envelope())?;
+    let library = load_prompts(&installed)?;
     Ok(Hands::new(Options {
         surfaces: Some(Arc::new(surfaces)),
-        modules: Some(load_modules(settings, seams)?),
-        models: Some(models::open(settings, Arc::clone(&secrets), seams)?),
+        modules: Some(load_modules(&installed, seams)?),
+        models: Some(models::open(settings, Arc::clone(&secrets), library, seams)?),
         mcp: Some(mcp::servers(settings, secrets)?),
     }))
 }
 
 /// The types of nodes that installed packs bring. A pack that cannot be served is told of, and the rest is served.
-fn load_modules(settings: &Settings, seams: bool) -> Result<Modules, Failure> {
-    let installed = InstalledPacks::open(&settings.data_dir.value.join("packs"));
-    let installed = installed.map_err(|error| error.envelope())?;
+fn load_modules(installed: &InstalledPacks, seams: bool) -> Result<Modules, Failure> {
     let failed = |error: installed::LoadError| match error {
         installed::LoadError::Pack(error) => Failure::from(error.envelope()),
         installed::LoadError::Module(fault) => {
@@ -45,7 +47,7 @@ fn load_modules(settings: &Settings, seams: bool) -> Result<Modules, Failure> {
                 .into()
         }
     };
-    let (mut modules, unserved) = installed::load(&installed).map_err(failed)?;
+    let (mut modules, unserved) = installed::load(installed).map_err(failed)?;
     if seams {
         modules = modules.with_examples().map_err(|fault| failed(fault.into()))?;
     }
@@ -53,4 +55,15 @@ fn load_modules(settings: &Settings, seams: bool) -> Result<Modules, Failure> {
         tracing::warn!(pack, code, message, "the nodes of a pack are not served");
     }
     Ok(modules)
+}
+
+/// The templates of prompts that installed packs bring.
+fn load_prompts(installed: &InstalledPacks) -> Result<Library, Failure> {
+    let (templates, unserved) = installed::prompts(installed).map_err(|error| error.envelope())?;
+    for Unserved { pack, code, message } in unserved {
+        tracing::warn!(pack, code, message, "a prompt of a pack is not served");
+    }
+    let mut library = Library::new("host");
+    templates.into_iter().for_each(|template| library.add(template));
+    Ok(library)
 }
