@@ -14,6 +14,7 @@
 //!                      record, events, outputs ◄┘  one commit
 //! ```
 
+mod idempotency;
 pub mod installed;
 pub mod ledger;
 pub mod mcp;
@@ -26,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ::surfaces::Surfaces;
-use flow::definition::{CalledType, Capabilities, Definition, Family, PackTypes, Problem};
+use flow::definition::{CalledType, Capabilities, Definition, ExposedType, Family, PackTypes, Problem};
 use flow::engine::{Call, Told};
 use flow::event::Millis;
 use flow::failure::FailureCode;
@@ -107,9 +108,11 @@ impl Hands {
 
     /// What is served, beyond what the engine does itself.
     pub fn widen(&self, capabilities: &Capabilities) -> Capabilities {
+        let models = self.options.models.as_ref().is_some_and(Models::is_served);
         Capabilities {
             surfaces: self.options.surfaces.is_some(),
-            models: self.options.models.as_ref().is_some_and(Models::is_served),
+            models,
+            mcp_sampling: capabilities.mcp_mount && models,
             mcp_client: self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty()),
             pack_types: self.options.modules.as_ref().map_or(PackTypes::None, Modules::types),
             ..capabilities.clone()
@@ -178,9 +181,14 @@ impl Hands {
                 (Some(models), None, _) => models.perform(asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
+            Some(Family::Host) => idempotency::perform(asked),
             Some(Family::Mcp { .. }) => match (called, mcp) {
                 (Some(called), Some(servers)) => mcp::perform(servers, called, asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
+            },
+            None if ExposedType::parse(&asked.call.type_id) == Some(ExposedType::Sampling) => match models {
+                Some(models) => models.sample(asked).await,
+                None => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
             None => match modules {
                 Some(modules) => modules.perform(asked).await,

@@ -14,10 +14,30 @@ const ALL: [(&str, &str, &str, Option<(&str, &str)>); 7] = [
     ("writer-system", "system", "You write short reports. Say what is known, and nothing else.", None),
     ("writer-user", "user", "Write one paragraph about the matter at hand, in plain words.", None),
     ("schema-hint", "schema-hint", "Answer with one JSON object: a `title` and a list of `points`.", None),
-    ("few-shot", "few-shot", "Asked: What is a queue?\nAnswered: A line in which whoever came first leaves first.", None),
-    ("few-shot-2", "few-shot", "Asked: What is a stack?\nAnswered: A pile from which whoever came last leaves first.", None),
-    ("secret-redaction", "user", "The key of the service is {{apiKey}}. Say whether it has a fitting length.", Some(("apiKey", "secret"))),
-    ("trust-marker", "user", "Somebody sent this: {{userPayload}}\nSay in one sentence what it is about.", Some(("userPayload", "input"))),
+    (
+        "few-shot",
+        "few-shot",
+        "Asked: What is a queue?\nAnswered: A line in which whoever came first leaves first.",
+        None,
+    ),
+    (
+        "few-shot-2",
+        "few-shot",
+        "Asked: What is a stack?\nAnswered: A pile from which whoever came last leaves first.",
+        None,
+    ),
+    (
+        "secret-redaction",
+        "user",
+        "The key of the service is {{apiKey}}. Say whether it has a fitting length.",
+        Some(("apiKey", "secret")),
+    ),
+    (
+        "trust-marker",
+        "user",
+        "Somebody sent this: {{userPayload}}\nSay in one sentence what it is about.",
+        Some(("userPayload", "input")),
+    ),
 ];
 
 /// The templates.

@@ -61,7 +61,8 @@ fn the_templates_for_suites_have_the_names_kinds_and_variables_of_the_protocol()
     if documents.is_empty() {
         return;
     }
-    let mut theirs: Vec<_> = documents.iter().map(|document| facts(&Template::read(document).unwrap())).collect();
+    let mut theirs: Vec<_> =
+        documents.iter().map(|document| facts(&Template::read(document).unwrap())).collect();
     theirs.sort();
     assert_eq!(ours, theirs);
 }

@@ -19,6 +19,8 @@ pub enum Family {
     },
     /// A model.
     Model,
+    /// Nothing but the host itself.
+    Host,
     /// A request to another MCP server.
     Mcp {
         /// The method.
@@ -201,6 +203,9 @@ called! {
     StructuredOutput => "core.ai.structuredOutput", Family::Model, [];
     /// Composes prompts, and pretends to ask a model. The host reads its configuration.
     MockAi => "local.sample.demo.mock-ai", Family::Model, [];
+    /// Makes a key for a request that nobody is to take twice: the same one however often the node is tried.
+    IdempotencyKey => "core.openwop.http.idempotency-key", Family::Host,
+        [may("mode", Kind::Word(&["composite", "hash", "uuid"]))];
     /// Lists the tools of another MCP server.
     McpListTools => "core.openwop.mcp.list-tools", mcp("tools/list"), [SERVER, TIMEOUT];
     /// Calls a tool of another MCP server. What it gives is not trusted.

@@ -77,7 +77,8 @@ pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserve
         let Content::Prompt(prompts) = &pack.manifest.content else { continue };
         for prompt in prompts {
             let mut document = serde_json::to_value(prompt).unwrap_or_default();
-            let meta = json!({"source": "pack", "packName": name.to_string(), "packVersion": version.to_string()});
+            let meta =
+                json!({"source": "pack", "packName": name.to_string(), "packVersion": version.to_string()});
             document["meta"] = meta;
             match Template::read(&document) {
                 Ok(template) => templates.push(template),

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ai::completion::Budget;
 use ai::event::RunEvent;
+use ai::node::sampling::Sampling;
 use ai::node::{Calling, McpCall, Node, NodeType, Overrides};
 use ai::prompt::conformance;
 use ai::prompt::library::Library;
@@ -76,6 +77,12 @@ struct Trouble {
     error: RunError,
 }
 
+impl Trouble {
+    fn told(self) -> Performed {
+        Performed { told: self.told, outcome: Err(self.error) }
+    }
+}
+
 impl From<RunError> for Trouble {
     fn from(error: RunError) -> Self {
         Self { told: Vec::new(), error }
@@ -83,9 +90,12 @@ impl From<RunError> for Trouble {
 }
 
 impl Models {
-    /// These models. Where one may pretend, the prompts are there too that suites refer to.
+    /// These models. Where one may pretend, the prompts are there too that suites refer to, and it is asked where there is no other.
     pub fn new(mut options: Options) -> Self {
         if options.mock {
+            if options.providers.is_empty() {
+                options.default.get_or_insert_with(|| MOCK.to_owned());
+            }
             conformance::templates().for_each(|template| options.library.add(template));
         }
         Self { options: Arc::new(options), programs: Arc::default() }
@@ -124,21 +134,42 @@ impl Models {
 
     /// Does the work of a node.
     pub(super) async fn perform(&self, asked: Asked<'_>) -> Performed {
-        match self.try_perform(asked).await {
-            Ok(performed) => performed,
-            Err(Trouble { told, error }) => Performed { told, outcome: Err(error) },
-        }
+        let performed = match read(asked) {
+            Ok(node) => self.ask(&node, asked, &asked.call.inputs).await,
+            Err(error) => Err(error.into()),
+        };
+        performed.unwrap_or_else(Trouble::told)
     }
 
-    async fn try_perform(&self, asked: Asked<'_>) -> Result<Performed, Trouble> {
-        let node = read(asked)?;
+    /// Asks what a client of MCP wants of a model, and gives what the client is told.
+    pub(super) async fn sample(&self, asked: Asked<'_>) -> Performed {
+        let request = asked.call.inputs.get("request").unwrap_or(&Value::Null);
+        let hint = asked.call.config.get("modelHint").and_then(Value::as_str);
+        let asking = async {
+            let wrong = |message: String| RunError::of(FailureCode::ValidationError, message);
+            let sampling = Sampling::read(request).map_err(|error| wrong(format!("`request`{error}")))?;
+            let node = Node::read(NodeType::CallPrompt, &sampling.config(hint));
+            let node = node.map_err(|problems| self::wrong("config", &problems))?;
+            self.ask(&node, asked, &sampling.inputs()).await
+        };
+        let mut performed = asking.await.unwrap_or_else(Trouble::told);
+        performed.outcome = performed.outcome.map(|given| outputs::sampled(&given));
+        performed
+    }
+
+    async fn ask(
+        &self,
+        node: &Node,
+        asked: Asked<'_>,
+        inputs: &Map<String, Value>,
+    ) -> Result<Performed, Trouble> {
         if let Some(mock) = asked.call.configurable.get("mockProvider").filter(|_| asked.call.is_test) {
             return Ok(pretended::pretended(asked, mock).await?);
         }
         let overrides =
             Overrides::read(&asked.call.configurable).map_err(|problems| wrong("configurable", &problems))?;
-        let meant = self.choose(&node, &overrides)?;
-        let (judged, (name, model)) = self.able(&node, asked.node_id, meant)?;
+        let meant = self.choose(node, &overrides)?;
+        let (judged, (name, model)) = self.able(node, asked.node_id, meant)?;
         let provider = self.options.providers.get(&name);
         let secret = provider.and_then(|provider| provider.secret.as_deref());
         let named = overrides.credential.as_ref().or(node.call().credential.as_ref());
@@ -149,11 +180,11 @@ impl Models {
         };
         let redactor = Redactor::new(credential.iter().map(|(id, value)| Secret::new(*id, value.expose())));
         let trust = trust_of(asked);
-        let (composed, prompts) = self.prompts(&node, asked, &overrides, trust)?;
+        let (composed, prompts) = self.prompts(node, asked, &overrides, trust)?;
         let mut told = judged;
         told.extend(composed);
         told.extend(node.warnings(asked.node_id).into_iter().map(event));
-        let inputs = ai::node::messages(&asked.call.inputs, trust).map_err(|error| Trouble {
+        let inputs = ai::node::messages(inputs, trust).map_err(|error| Trouble {
             told: told.clone(),
             error: RunError::new(error.code.as_str(), error.to_string()),
         })?;
@@ -175,7 +206,7 @@ impl Models {
             credential: credential.as_ref().map(|(_, value)| value.expose()),
             verbosity: overrides.verbosity.unwrap_or(Verbosity::Summary),
         };
-        door.drive(&node, completion, first, told).await
+        door.drive(node, completion, first, told).await
     }
 
     fn resolve(&self, tenant: &str, id: &str) -> Result<crate::runs::secrets::SecretValue, RunError> {

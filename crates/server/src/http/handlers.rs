@@ -2,6 +2,7 @@
 
 pub(super) mod chains;
 pub(super) mod control;
+pub(super) mod envelopes;
 pub(super) mod events;
 pub(super) mod history;
 pub(super) mod interrupts;
@@ -18,6 +19,7 @@ pub(super) mod sandboxed;
 pub(super) mod seams;
 pub(super) mod service;
 pub(super) mod surfaces;
+pub(super) mod toggles;
 pub(super) mod tools;
 mod trouble;
 pub(super) mod webhooks;

@@ -55,7 +55,11 @@ impl Models {
             fallback: call.fallback.clone(),
             active: Model { provider: provider.clone(), model: model.clone() },
             substitution_supported: true,
-            supported_providers: self.providers().chain(self.is_mocked().then_some(MOCK)).map(str::to_owned).collect(),
+            supported_providers: self
+                .providers()
+                .chain(self.is_mocked().then_some(MOCK))
+                .map(str::to_owned)
+                .collect(),
             node_id: node_id.to_owned(),
         };
         let answer = gate::evaluate(&question, |model| gate::known_capabilities(&self.family(model)));
@@ -76,7 +80,8 @@ impl Models {
     /// A model, by the name of the family whose abilities are known. What a server of somebody else can do is not.
     fn family(&self, model: &Model) -> Model {
         let known = self.options.providers.get(&model.provider).map(|provider| {
-            let own = |base: &str| ai::provider::http::BaseUrl::parse(base).is_ok_and(|base| base == provider.base);
+            let own =
+                |base: &str| ai::provider::http::BaseUrl::parse(base).is_ok_and(|base| base == provider.base);
             match provider.wire {
                 Wire::OpenAi if own(openai::DEFAULT_BASE) => "openai",
                 Wire::Anthropic if own(anthropic::DEFAULT_BASE) => "anthropic",

@@ -1,12 +1,12 @@
 //! The prompts of a node: which templates, from whom, with which values in them.
 
 use ai::node::{Node, Overrides};
-use ai::prompt::{PromptKind, PromptRef};
 use ai::prompt::assemble::{Assembly, assemble};
 use ai::prompt::compose::{Observability, bind};
 use ai::prompt::library::Library;
 use ai::prompt::resolve::{ByKind, Layers, by_kind};
 use ai::prompt::template::Template;
+use ai::prompt::{PromptKind, PromptRef};
 use ai::provider::Message;
 use ai::redact::Secret;
 use ai::trust::Trust;
@@ -44,10 +44,13 @@ impl Models {
         let refs = match workflow.pointer(PLACE) {
             None => return Vec::new(),
             Some(Value::Object(refs)) => refs,
-            Some(_) => return vec![Problem::at(PLACE, "an object of kinds and references has to stand here")],
+            Some(_) => {
+                return vec![Problem::at(PLACE, "an object of kinds and references has to stand here")];
+            }
         };
         let wrong = |(kind, reference): (&String, &Value)| {
-            let place: String = kind.chars().take(64).collect::<String>().replace('~', "~0").replace('/', "~1");
+            let place: String =
+                kind.chars().take(64).collect::<String>().replace('~', "~0").replace('/', "~1");
             let message = if PromptKind::parse(kind).is_none() {
                 "a prompt is for one of system, user, few-shot, schema-hint"
             } else if PromptRef::read(reference).is_none() {

@@ -81,6 +81,11 @@ pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
         });
         put(families, "sandbox", sandbox);
     }
+    if state.settings.test_seams {
+        let seams = json!({"otelScrape": state.settings.test_spans, "debugBundleExport": true});
+        let observability = families.entry("observability").or_insert_with(|| json!({}));
+        observability["testSeams"] = seams;
+    }
     // Chains are expanded for whoever writes workflows, and here that is the seam alone.
     if state.settings.test_seams {
         put(families, "workflowChainPacks", json!({"supported": true}));
@@ -91,6 +96,20 @@ pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
             "supported": true, "isolated": true, "catalogResetEndpoint": "/v1/packs-test/reset", "scopes": scopes,
         });
         put(families, "packs", json!({"testMode": test_mode}));
+    }
+}
+
+/// Says of a flag that it is not served. Where it is more than a flag, its family goes.
+pub(super) fn withhold(flag: &str, families: &mut Map<String, Value>) {
+    let (family, _) = flag.split_once('.').unwrap_or((flag, ""));
+    let found = families.get_mut(family).and_then(|value| match flag.split_once('.') {
+        None => Some(value),
+        Some((_, rest)) => value.pointer_mut(&format!("/{}", rest.replace('.', "/"))),
+    });
+    match found {
+        Some(Value::Bool(served)) => *served = false,
+        Some(_) => drop(families.remove(family)),
+        None => {}
     }
 }
 

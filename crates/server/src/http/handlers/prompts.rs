@@ -54,11 +54,7 @@ fn compose_for(call: &Call, models: &Models) -> Result<Response, Response> {
 }
 
 /// The values that were sent. Secrets are named, and taken from those of the caller's tenant.
-fn bindings_of(
-    call: &Call,
-    models: &Models,
-    template: &ai::prompt::Template,
-) -> Result<Bindings, Response> {
+fn bindings_of(call: &Call, models: &Models, template: &ai::prompt::Template) -> Result<Bindings, Response> {
     let none = Map::new();
     let values = match call.body.get("bindings") {
         None | Some(Value::Null) => &none,
@@ -98,7 +94,8 @@ fn resolve_for(body: &Value, models: &Models) -> Result<Response, &'static str> 
         Some(manifest) => Some(Agent::read(manifest).ok_or("`agentManifest.agentId` is missing")?),
     };
     let defaults = |value: Option<&Value>| value.map(by_kind).unwrap_or_default();
-    let (workflow, host) = (defaults(body.pointer("/workflowDefaults/promptRefs")), defaults(body.get("hostDefaults")));
+    let (workflow, host) =
+        (defaults(body.pointer("/workflowDefaults/promptRefs")), defaults(body.get("hostDefaults")));
     let layers = Layers {
         run: &ByKind::default(),
         node: &node.call().prompts,

@@ -104,6 +104,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "rotatePackKey" | "rotateTestPackKey" => shape("KeyRotation", "Document", &[404, 409]),
         // Models, the sandbox, chains.
         "resetSeams" | "resetTestPacks" => shape("Nothing", "Document", &[]),
+        "readSpans" => shape("", "Document", &[404]),
         "readMockBudget" => Shape { trouble: Some("SeamError"), ..shape("", "Document", &[404]) },
         "programMock"
         | "acceptEnvelope"
@@ -112,6 +113,9 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         | "checkUsageEvent"
         | "evaluateModelGate"
         | "readCacheKey"
+        | "composePrompt"
+        | "resolvePrompt"
+        | "toggleCapability"
         | "loadSandboxed"
         | "invokeSandboxed" => Shape { trouble: Some("SeamError"), ..shape("Document", "Document", &[404]) },
         "judgeInstall" => Shape { trouble: Some("SeamError"), ..shape("Document", "Document", &[403, 422]) },

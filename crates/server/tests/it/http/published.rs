@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use jsonschema::{Registry, Validator};
 use serde_json::{Value, json};
 
-use super::service::protocol_folder;
+use super::service::{protocol_file, protocol_folder};
 
 /// What answers have to be, by the name of the schema.
-pub(crate) struct Published(BTreeMap<&'static str, Validator>);
+pub(crate) struct Published {
+    answers: BTreeMap<&'static str, Validator>,
+    /// What payloads of events have to be, by the type of event.
+    payloads: BTreeMap<String, Validator>,
+}
 
 /// The schemas of what is served.
 const NAMES: [&str; 8] = [
@@ -34,13 +38,33 @@ impl Published {
             let schema = json!({"$ref": format!("https://openwop.dev/spec/v1/{name}.schema.json")});
             (name, jsonschema::options().with_registry(&registry).offline().build(&schema).unwrap())
         };
-        Some(Self(NAMES.into_iter().map(build).collect()))
+        let payloads = protocol_file("schemas/run-event-payloads.schema.json")?;
+        let id = payloads["$id"].as_str().unwrap();
+        // Definitions are named as types of events are, without the dots.
+        let payload = |(name, _): (&String, &Value)| {
+            let schema = json!({"$ref": format!("{id}#/$defs/{name}")});
+            let validator = jsonschema::options().with_registry(&registry).offline().build(&schema).unwrap();
+            (name.to_lowercase(), validator)
+        };
+        let payloads = payloads["$defs"].as_object().unwrap().iter();
+        let payloads = payloads.filter(|(name, _)| !name.starts_with('_')).map(payload).collect();
+        Some(Self { answers: NAMES.into_iter().map(build).collect(), payloads })
+    }
+
+    /// Insists that the payload of an event is as it was published, where one was.
+    #[track_caller]
+    pub(crate) fn check_payload(&self, event: &Value) {
+        let name: String = event["type"].as_str().unwrap().replace('.', "").to_lowercase();
+        let Some(schema) = self.payloads.get(&name) else { return };
+        if let Some(error) = schema.iter_errors(&event["payload"]).next() {
+            panic!("{} at {}: {error}\n{event:#}", event["type"], error.instance_path());
+        }
     }
 
     /// Insists that an answer is as it was published.
     #[track_caller]
     pub(crate) fn check(&self, name: &str, answer: &Value) {
-        if let Some(error) = self.0[name].iter_errors(answer).next() {
+        if let Some(error) = self.answers[name].iter_errors(answer).next() {
             panic!("{name} at {}: {error}\n{answer:#}", error.instance_path());
         }
     }

@@ -60,12 +60,5 @@ pub(super) fn open(
     if default.is_none() && providers.len() == 1 {
         default = providers.keys().next().cloned();
     }
-    Ok(Models::new(Options {
-        providers,
-        default,
-        library,
-        secrets,
-        outbound: Outbound::anywhere(),
-        mock,
-    }))
+    Ok(Models::new(Options { providers, default, library, secrets, outbound: Outbound::anywhere(), mock }))
 }
