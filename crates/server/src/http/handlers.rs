@@ -25,6 +25,12 @@ mod trouble;
 pub(super) mod webhooks;
 pub(super) mod workflows;
 
-/// Codes of refusals that none of the crates below has.
-pub(super) const OWN_CODES: [&str; 4] =
-    ["agent_not_found", "key_not_found", "invalid_request", "sandbox_pack_not_found"];
+/// Codes of refusals that the services of runs and the registry have not.
+pub(super) const OWN_CODES: [&str; 6] = [
+    "agent_not_found",
+    "blob_presign_expired",
+    "blob_presign_not_found",
+    "key_not_found",
+    "invalid_request",
+    "sandbox_pack_not_found",
+];

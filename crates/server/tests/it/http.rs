@@ -2,6 +2,7 @@
 
 mod access;
 mod answers;
+mod asks;
 mod client;
 mod crowd;
 mod discovery;

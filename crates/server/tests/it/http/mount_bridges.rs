@@ -97,7 +97,7 @@ async fn a_request_for_a_model_is_checked_before_there_is_a_run() {
     let theirs = host.post_with("/v1/mcp", &[("authorization", &other)], &message).await.expect(200);
     assert_eq!(theirs["error"]["code"], -32601);
     let reader = format!("Bearer {READER}");
-    host.post_with("/v1/mcp", &[("authorization", &reader)], &message).await.refused(403, "forbidden_scope");
+    host.post_with("/v1/mcp", &[("authorization", &reader)], &message).await.refused(403, "forbidden");
     // A run that no client asked for has no request, and says so.
     let run_id = host.create("samples").await;
     assert_eq!(host.end_of(&run_id).await["error"]["code"], "validation_error");
