@@ -9,8 +9,11 @@ use super::template::Template;
 /// The version of all of them.
 const VERSION: &str = "1.0.0";
 
-/// Every template: a name behind `conformance.prompt.`, what it is for, its text, and its variable.
-const ALL: [(&str, &str, &str, Option<(&str, &str)>); 7] = [
+/// A name behind `conformance.prompt.`, what it is for, its text, and its variable with the source of its value.
+type Entry = (&'static str, &'static str, &'static str, Option<(&'static str, &'static str)>);
+
+/// Every template.
+const ALL: [Entry; 7] = [
     ("writer-system", "system", "You write short reports. Say what is known, and nothing else.", None),
     ("writer-user", "user", "Write one paragraph about the matter at hand, in plain words.", None),
     ("schema-hint", "schema-hint", "Answer with one JSON object: a `title` and a list of `points`.", None),

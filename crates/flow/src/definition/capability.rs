@@ -68,7 +68,7 @@ impl Capabilities {
     };
 
     /// The flags of discovery that can be withheld, and what each of them takes away.
-    const WITHHOLDING: [(&'static str, fn(&mut Self)); 14] = [
+    const WITHHOLDING: [(&'static str, Take); 14] = [
         ("conversationPrimitive", |served| served.conversation = false),
         ("orchestrator.supported", |served| served.orchestrator = false),
         ("agents.orchestrator", |served| served.orchestrator = false),
@@ -105,6 +105,9 @@ impl Capabilities {
         self
     }
 }
+
+/// Takes something away.
+type Take = fn(&mut Capabilities);
 
 /// Which types of nodes packs bring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

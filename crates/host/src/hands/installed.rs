@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ai::prompt::template::Template;
 use packs::install::{InstalledPack, InstalledPacks};
+use packs::kind::PackKind;
 use packs::manifest::{Content, Language, Manifest};
 use packs::name::PackName;
 use packs::path::EntryPath;
@@ -35,7 +36,7 @@ pub struct Unserved {
 pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), LoadError> {
     let sandbox = Sandbox::new()?;
     let (mut types, mut unserved) = (BTreeMap::new(), Vec::new());
-    for (name, version) in highest(installed)? {
+    for (name, version) in highest(installed, |_| true)? {
         match module_types(&sandbox, installed, &name, &version) {
             // The first pack that brings a type keeps it: names are sorted, so it is the same one every time.
             Ok(found) => {
@@ -53,10 +54,13 @@ pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), Load
     Ok((Modules::new(sandbox, types), unserved))
 }
 
-/// The highest version of each installed pack.
-fn highest(installed: &InstalledPacks) -> Result<BTreeMap<PackName, Version>, PackError> {
+/// The highest version of each installed pack of some kinds.
+fn highest(
+    installed: &InstalledPacks,
+    wanted: impl Fn(PackKind) -> bool,
+) -> Result<BTreeMap<PackName, Version>, PackError> {
     let mut highest = BTreeMap::new();
-    for record in installed.list()? {
+    for record in installed.list()?.into_iter().filter(|record| wanted(record.kind)) {
         let version = highest.entry(record.name.clone()).or_insert_with(|| record.version.clone());
         if record.version > *version {
             *version = record.version;
@@ -71,7 +75,7 @@ fn highest(installed: &InstalledPacks) -> Result<BTreeMap<PackName, Version>, Pa
 /// When the folder of packs cannot be read.
 pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserved>), PackError> {
     let (mut templates, mut unserved) = (Vec::new(), Vec::new());
-    for (name, version) in highest(installed)? {
+    for (name, version) in highest(installed, |kind| kind == PackKind::Prompt)? {
         // A pack that is damaged is told of with its nodes.
         let Ok(pack) = installed.load(&name, &version, true) else { continue };
         let Content::Prompt(prompts) = &pack.manifest.content else { continue };

@@ -8,8 +8,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use flow::event::{Millis, wire};
 use serde_json::{Value, json};
 
-/// How many events and spans are remembered, of all runs together.
-const MAX_REMEMBERED: usize = 10_000;
+/// How many bytes of events and spans are remembered, of all runs together.
+const MAX_BYTES: usize = 16 << 20;
+/// What each of them takes besides what it says.
+const OVERHEAD_BYTES: usize = 512;
 
 /// What was recorded.
 #[derive(Default)]
@@ -18,7 +20,7 @@ pub(super) struct TestLog(Mutex<Recorded>);
 #[derive(Default)]
 struct Recorded {
     runs: BTreeMap<(String, String), OfRun>,
-    count: usize,
+    bytes: usize,
 }
 
 #[derive(Clone, Default)]
@@ -43,7 +45,8 @@ impl TestLog {
 
     /// Records an event, and gives it as it is read later.
     pub(super) fn append(&self, tenant: &str, run_id: &str, event: TestEvent<'_>, now: Millis) -> Value {
-        self.recorded().change(tenant, run_id, |of_run| {
+        let bytes = event.payload.to_string().len();
+        self.recorded().change(tenant, run_id, bytes, |of_run| {
             let sequence = of_run.events.len();
             let mut document = json!({
                 "eventId": format!("test:{run_id}:{sequence}"), "runId": run_id, "type": event.kind,
@@ -64,7 +67,8 @@ impl TestLog {
     /// Records a span.
     pub(super) fn span(&self, tenant: &str, run_id: &str, name: String, attributes: Value) {
         let span = json!({"name": name, "attributes": attributes, "events": []});
-        self.recorded().change(tenant, run_id, |of_run| of_run.spans.push(span));
+        let bytes = span.to_string().len();
+        self.recorded().change(tenant, run_id, bytes, |of_run| of_run.spans.push(span));
     }
 
     /// The events of a run.
@@ -89,11 +93,18 @@ impl Recorded {
     }
 
     /// Changes what is known of a run. Where there is too much, all of it goes: these are tests.
-    fn change<T>(&mut self, tenant: &str, run_id: &str, change: impl FnOnce(&mut OfRun) -> T) -> T {
-        if self.count >= MAX_REMEMBERED {
+    fn change<T>(
+        &mut self,
+        tenant: &str,
+        run_id: &str,
+        bytes: usize,
+        change: impl FnOnce(&mut OfRun) -> T,
+    ) -> T {
+        let bytes = bytes + OVERHEAD_BYTES;
+        if self.bytes + bytes > MAX_BYTES {
             *self = Self::default();
         }
-        self.count += 1;
+        self.bytes += bytes;
         change(self.runs.entry((tenant.to_owned(), run_id.to_owned())).or_default())
     }
 }
@@ -122,9 +133,11 @@ mod tests {
     #[test]
     fn it_never_holds_more_than_it_may() {
         let log = TestLog::default();
-        for place in 0..MAX_REMEMBERED + 10 {
-            log.append("a", &place.to_string(), event("x"), Millis(0));
+        for place in 0..40 {
+            let payload = json!("x".repeat(1 << 20));
+            log.append("a", &place.to_string(), TestEvent { payload, ..event("x") }, Millis(0));
         }
-        assert_eq!(log.recorded().runs.len(), 10);
+        let recorded = log.recorded();
+        assert!((1..=16).contains(&recorded.runs.len()) && recorded.bytes <= MAX_BYTES, "{}", recorded.bytes);
     }
 }
