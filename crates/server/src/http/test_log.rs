@@ -44,7 +44,7 @@ impl TestLog {
     }
 
     /// Records an event, and gives it as it is read later.
-    pub(super) fn append(&self, tenant: &str, run_id: &str, event: TestEvent<'_>, now: Millis) -> Value {
+    pub(super) fn append(&self, tenant: &str, run_id: &str, event: &TestEvent<'_>, now: Millis) -> Value {
         let bytes = event.payload.to_string().len();
         self.recorded().change(tenant, run_id, bytes, |of_run| {
             let sequence = of_run.events.len();
@@ -65,7 +65,7 @@ impl TestLog {
     }
 
     /// Records a span.
-    pub(super) fn span(&self, tenant: &str, run_id: &str, name: String, attributes: Value) {
+    pub(super) fn span(&self, tenant: &str, run_id: &str, name: &str, attributes: &Value) {
         let span = json!({"name": name, "attributes": attributes, "events": []});
         let bytes = span.to_string().len();
         self.recorded().change(tenant, run_id, bytes, |of_run| of_run.spans.push(span));
@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn what_one_tenant_records_no_other_reads() {
         let log = TestLog::default();
-        let first = log.append("a", "r", event("x"), Millis(0));
-        let second = log.append("a", "r", event("y"), Millis(0));
+        let first = log.append("a", "r", &event("x"), Millis(0));
+        let second = log.append("a", "r", &event("y"), Millis(0));
         assert_eq!((&first["sequence"], &second["sequence"]), (&json!(0), &json!(1)));
-        log.span("a", "r", "s".to_owned(), json!({}));
+        log.span("a", "r", "s", &json!({}));
         assert_eq!(log.events("a", "r"), [first, second]);
         assert_eq!((log.events("b", "r"), log.spans("b", "r")), (Vec::new(), Vec::new()));
         log.clear();
@@ -135,7 +135,7 @@ mod tests {
         let log = TestLog::default();
         for place in 0..40 {
             let payload = json!("x".repeat(1 << 20));
-            log.append("a", &place.to_string(), TestEvent { payload, ..event("x") }, Millis(0));
+            log.append("a", &place.to_string(), &TestEvent { payload, ..event("x") }, Millis(0));
         }
         let recorded = log.recorded();
         assert!((1..=16).contains(&recorded.runs.len()) && recorded.bytes <= MAX_BYTES, "{}", recorded.bytes);

@@ -199,16 +199,12 @@ impl<'b> Projected<'b> {
                 node: Some(self.node_id),
                 trust: Some(projection.content_trust.as_str()),
             };
-            let event = log.append(tenant, self.run_id, event, now);
+            let event = log.append(tenant, self.run_id, &event, now);
             event["eventId"].as_str().unwrap_or_default().to_owned()
         });
         let ids: Vec<String> = ids.collect();
-        log.span(
-            tenant,
-            self.run_id,
-            format!("envelope.{}", verdict.outcome.status()),
-            attributes(verdict, kinds),
-        );
+        let name = format!("envelope.{}", verdict.outcome.status());
+        log.span(tenant, self.run_id, &name, &attributes(verdict, kinds));
         if let Outcome::Accepted { recorded_event_ids, .. } = &mut verdict.outcome {
             *recorded_event_ids = ids;
         }

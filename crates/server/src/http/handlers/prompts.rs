@@ -31,40 +31,49 @@ fn not_served() -> Response {
 /// `POST /v1/host/sample/prompt/compose`
 pub(in super::super) async fn composed(call: Call) -> Answered {
     let Some(models) = models(&call) else { return Ok(not_served()) };
-    Ok(compose_for(&call, models).unwrap_or_else(|refused| refused))
+    Ok(compose_for(&call, models).unwrap_or_else(|refused| *refused))
 }
 
-fn compose_for(call: &Call, models: &Models) -> Result<Response, Response> {
+fn compose_for(call: &Call, models: &Models) -> Result<Response, Box<Response>> {
+    let wrong = |message: &str| Box::new(invalid_argument(message));
     let body = &call.body;
     let text = |name: &str| body.get(name).and_then(Value::as_str);
-    let id = text("templateId").ok_or_else(|| invalid_argument("`templateId` is missing"))?;
+    let id = text("templateId").ok_or_else(|| wrong("`templateId` is missing"))?;
     let reference = PromptRef::parse(id).or_else(|| PromptRef::parse(&format!("prompt:{id}")));
     let template = reference.as_ref().and_then(|reference| models.library().find(reference).ok());
-    let template = template.ok_or_else(|| nested(404, "template_not_found", "there is no such template"))?;
+    let template =
+        template.ok_or_else(|| Box::new(nested(404, "template_not_found", "there is no such template")))?;
     let observability = match text("observability") {
         None => models.observability(),
-        Some(word) => Observability::parse(word)
-            .ok_or_else(|| invalid_argument("`observability` is `off`, `hashed` or `full`"))?,
+        Some(word) => {
+            Observability::parse(word).ok_or_else(|| wrong("`observability` is `off`, `hashed` or `full`"))?
+        }
     };
     let bindings = bindings_of(call, models, template)?;
     let composed = compose(template, &template.reference(), &bindings)
-        .map_err(|error| nested(400, error.code().as_str(), &error.to_string()))?;
+        .map_err(|error| Box::new(nested(400, error.code().as_str(), &error.to_string())))?;
     let event = composed.event(text("nodeId").unwrap_or(NODE), observability);
     Ok(answer::json(200, &Value::Object(event.map(|event| event.payload).unwrap_or_default())))
 }
 
 /// The values that were sent. Secrets are named, and taken from those of the caller's tenant.
-fn bindings_of(call: &Call, models: &Models, template: &ai::prompt::Template) -> Result<Bindings, Response> {
+fn bindings_of(
+    call: &Call,
+    models: &Models,
+    template: &ai::prompt::Template,
+) -> Result<Bindings, Box<Response>> {
     let none = Map::new();
     let values = match call.body.get("bindings") {
         None | Some(Value::Null) => &none,
         Some(Value::Object(values)) => values,
-        Some(_) => return Err(invalid_argument("`bindings` is an object of names and values")),
+        Some(_) => return Err(Box::new(invalid_argument("`bindings` is an object of names and values"))),
     };
     let trusts = call.body.get("bindingTrust").unwrap_or(&Value::Null);
     let words = trusts.as_object().map_or_else(|| vec![trusts], |trusts| trusts.values().collect());
     if words.iter().any(|word| !word.is_null() && word.as_str().and_then(Trust::parse).is_none()) {
-        return Err(invalid_argument("`bindingTrust` says `trusted` or `untrusted`, for all or by name"));
+        return Err(Box::new(invalid_argument(
+            "`bindingTrust` says `trusted` or `untrusted`, for all or by name",
+        )));
     }
     let trust = |name: &str| {
         let word = trusts.as_str().or_else(|| trusts.get(name).and_then(Value::as_str));

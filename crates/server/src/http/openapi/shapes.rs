@@ -95,6 +95,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "yankPack" | "yankTestPack" => shape("Reason", "Document", &[404, 409]),
         "readArtifact"
         | "readVariables"
+        | "readSpans"
         | "undeprecatePack"
         | "undeprecateTestPack"
         | "unyankPack"
@@ -104,7 +105,6 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "rotatePackKey" | "rotateTestPackKey" => shape("KeyRotation", "Document", &[404, 409]),
         // Models, the sandbox, chains.
         "resetSeams" | "resetTestPacks" => shape("Nothing", "Document", &[]),
-        "readSpans" => shape("", "Document", &[404]),
         "readMockBudget" => Shape { trouble: Some("SeamError"), ..shape("", "Document", &[404]) },
         "programMock"
         | "acceptEnvelope"
