@@ -18,6 +18,7 @@ mod credential;
 mod messages;
 mod overrides;
 mod reader;
+pub mod sampling;
 
 pub use credential::CredentialRef;
 pub use messages::{MAX_MESSAGE_BYTES, MAX_MESSAGES, MessageError, messages};

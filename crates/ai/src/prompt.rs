@@ -7,6 +7,7 @@ use crate::words::words;
 
 pub mod assemble;
 pub mod compose;
+pub mod conformance;
 pub mod library;
 pub mod reference;
 pub mod resolve;

@@ -349,6 +349,8 @@ pub struct Call {
     pub metadata: Map<String, Value>,
     /// The agent that the node is pinned to.
     pub agent: Option<Value>,
+    /// The prompts that the workflow falls back on, by what they are for.
+    pub prompt_refs: Option<Value>,
     /// Which attempt this is.
     pub attempt: u32,
     /// Whether the run was created with a key for tests.

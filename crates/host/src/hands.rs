@@ -15,6 +15,7 @@
 //! ```
 
 pub mod agents;
+mod idempotency;
 pub mod installed;
 pub mod ledger;
 pub mod mcp;
@@ -27,7 +28,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use ::surfaces::Surfaces;
-use flow::definition::{CalledType, Capabilities, Definition, Family, NodeType, PackTypes, Problem};
+use flow::definition::{
+    CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem,
+};
 use flow::engine::{Call, Told};
 use flow::event::Millis;
 use flow::failure::FailureCode;
@@ -113,9 +116,11 @@ impl Hands {
 
     /// What is served, beyond what the engine does itself.
     pub fn widen(&self, capabilities: &Capabilities) -> Capabilities {
+        let models = self.options.models.as_ref().is_some_and(Models::is_served);
         Capabilities {
             surfaces: self.options.surfaces.is_some(),
-            models: self.options.models.as_ref().is_some_and(Models::is_served),
+            models,
+            mcp_sampling: capabilities.mcp_mount && models,
             mcp_client: self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty()),
             agents: self.options.agents.is_some()
                 && self.options.models.as_ref().is_some_and(Models::is_served),
@@ -136,7 +141,21 @@ impl Hands {
 
     /// What is wrong with the nodes of a workflow, beyond what the engine can see.
     pub fn problems(&self, definition: &Definition) -> Vec<Problem> {
-        let mut found = Vec::new();
+        let models = self.options.models.as_ref();
+        let mut found =
+            models.map(|models| models.problems_of_defaults(&definition.document)).unwrap_or_default();
+        let has_servers = self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty());
+        for (place, node) in definition.nodes.iter().enumerate() {
+            if !has_servers && models.is_some_and(|models| models.wants_tool(node.type_id(), &node.config)) {
+                let message = "a tool of another MCP server is called here, and the settings name no server";
+                found.push(Problem {
+                    offending_type_id: Some(node.type_id().to_owned()),
+                    node_id: Some(node.id.clone()),
+                    required_capability: Some("mcp.supported"),
+                    ..Problem::at(format!("/nodes/{place}/config/mcp"), message)
+                });
+            }
+        }
         for (place, node) in definition.nodes.iter().enumerate() {
             if let (Some(_), Some(pin)) = (&self.options.agents, &node.agent) {
                 found.extend(pin_problems(pin, &format!("/nodes/{place}/agent")));
@@ -187,17 +206,23 @@ impl Hands {
                 (Some(called), Some(surfaces)) => surfaces::perform(surfaces, called, asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
-            Some(Family::Model) => match models {
-                Some(models) => models.perform(asked).await,
-                None => Performed::plain(Err(not_served(&asked.call.type_id))),
+            Some(Family::Model) => match (models, models::tool_of(asked), mcp) {
+                (_, Some(tool), Some(servers)) => mcp::call_instead(servers, &tool, asked).await,
+                (Some(models), None, _) => models.perform(asked).await,
+                _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
             Some(Family::Agent) => match (agents, models) {
                 (Some(agents), Some(models)) => agents::run::perform(agents, models, asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
+            Some(Family::Host) => idempotency::perform(asked),
             Some(Family::Mcp { .. }) => match (called, mcp) {
                 (Some(called), Some(servers)) => mcp::perform(servers, called, asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
+            },
+            None if ExposedType::parse(&asked.call.type_id) == Some(ExposedType::Sampling) => match models {
+                Some(models) => models.sample(asked).await,
+                None => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
             None => match modules {
                 Some(modules) => modules.perform(asked).await,

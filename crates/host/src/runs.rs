@@ -50,9 +50,10 @@ mod traces;
 pub mod webhooks;
 mod workflow_look;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use flow::definition::Capabilities;
@@ -141,6 +142,7 @@ struct Inner {
     path: OnceLock<GuidedNodes>,
     /// What nodes may use, on a host that lets them use anything.
     hands: OnceLock<Hands>,
+    withheld: Mutex<BTreeSet<&'static str>>,
     /// The work of nodes that is under way.
     at_work: Semaphore,
     known_keys: KnownKeys,
@@ -175,6 +177,7 @@ impl Runs {
                 changes: watch::Sender::new(0),
                 path: OnceLock::new(),
                 hands: OnceLock::new(),
+                withheld: Mutex::default(),
                 at_work: Semaphore::new(MAX_AT_WORK),
                 known_keys: KnownKeys::default(),
                 traces: Traces::default(),
@@ -194,7 +197,18 @@ impl Runs {
     /// What is served.
     pub fn capabilities(&self) -> Capabilities {
         let own = &self.inner.options.capabilities;
-        self.inner.hands.get().map_or_else(|| own.clone(), |hands| hands.widen(own))
+        let served = self.inner.hands.get().map_or_else(|| own.clone(), |hands| hands.widen(own));
+        self.withheld().into_iter().fold(served, Capabilities::without)
+    }
+
+    /// The flags of discovery that are withheld: for tests.
+    pub fn withheld(&self) -> BTreeSet<&'static str> {
+        self.inner.withheld.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Serves without what these flags of discovery stand for, whatever could be served. Workflows that are registered stay: for tests.
+    pub fn withhold(&self, flags: BTreeSet<&'static str>) {
+        *self.inner.withheld.lock().unwrap_or_else(PoisonError::into_inner) = flags;
     }
 
     /// Lets nodes use what these hands reach. Once, before anything runs.

@@ -38,6 +38,7 @@ mod serve;
 mod shelves;
 mod state;
 mod table;
+mod test_log;
 mod trace;
 mod visitors;
 

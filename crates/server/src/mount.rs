@@ -15,21 +15,24 @@
 mod lists;
 mod message;
 mod pending;
+pub(crate) mod progress;
 mod results;
 mod run;
 
 use std::time::Duration;
 
+use ai::node::sampling::Sampling;
 use flow::definition::exposed::address;
 use flow::definition::exposed::form::Form;
 use host::runs::exposed::{Exposed, Exposure};
 use host::runs::{Caller, Refusal, Runs, Scope};
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::message::{Message, Read, RpcError};
 pub(crate) use self::pending::Pending;
-use self::run::{End, Started};
+use self::progress::Progress;
+use self::run::{End, Started, Watch};
 
 /// The edition of the protocol that is spoken.
 pub(crate) const EDITION: &str = "2025-06-18";
@@ -49,6 +52,8 @@ pub(crate) struct Mount<'m> {
     /// The calls that wait, and the session that this one is of.
     pub(crate) pending: &'m Pending,
     pub(crate) session: &'m str,
+    /// Under which token progress is told, and where, for those who asked.
+    pub(crate) progress: Option<(Value, mpsc::Sender<Value>)>,
 }
 
 /// What a request comes to: a result, an error of the protocol, or a refusal of the host as a whole.
@@ -70,6 +75,7 @@ impl Mount<'_> {
             "resources/read" => self.read_resource(message).await,
             "prompts/get" => self.get_prompt(message).await,
             "elicitation/create" => self.elicit(message).await,
+            "sampling/createMessage" => self.sample(message).await,
             _ => Ok(Err(RpcError::no_method())),
         }
     }
@@ -187,6 +193,25 @@ impl Mount<'_> {
         Ok(results::of_elicitation(end))
     }
 
+    /// A client wants something of a model here: one of the author's choice, paid for by the host.
+    async fn sample(&self, message: &Message) -> Answer {
+        if !self.runs.capabilities().mcp_sampling {
+            return Ok(Err(RpcError::no_method()));
+        }
+        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let Some(handler) = &exposed.sampling else { return Ok(Err(RpcError::no_method())) };
+        let request = Value::Object(message.params.clone());
+        if let Err(wrong) = Sampling::read(&request) {
+            let violation = json!({"path": wrong.pointer, "message": wrong.message});
+            return Ok(Err(RpcError::violations(&[violation])));
+        }
+        let end = match self.run(message, handler, "sampling", json!({"request": request})).await? {
+            Ok(end) => end,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(results::of_sampling(self.runs.public_url(), end))
+    }
+
     /// Runs what is exposed, and waits for its end.
     async fn run(
         &self,
@@ -204,7 +229,10 @@ impl Mount<'_> {
                 "mcp": {"method": message.method, "name": name.chars().take(256).collect::<String>()},
             },
         });
-        match run::run(self.runs, self.caller, body, self.patience, self.stopping.clone(), waits).await {
+        let progress = self.progress.clone();
+        let progress = progress.map(|(token, to)| Progress::new(token, to, exposure.workflow.nodes.len()));
+        let watch = Watch { patience: self.patience, stopping: self.stopping.clone(), waits, progress };
+        match run::run(self.runs, self.caller, body, watch).await {
             Ok(Started::Ended(end)) => Ok(Ok(end)),
             Ok(Started::Refused(violations)) => Ok(Err(RpcError::violations(&violations))),
             Err(refusal) => RpcError::of(refusal).map(Err),

@@ -45,6 +45,29 @@ fn the_templates_of_the_protocol_are_read() {
 }
 
 #[test]
+fn the_templates_for_suites_have_the_names_kinds_and_variables_of_the_protocol() {
+    let facts = |template: &Template| {
+        let variables: Vec<_> = template
+            .variables
+            .iter()
+            .map(|variable| (variable.name.clone(), variable.source, variable.required))
+            .collect();
+        (template.template_id.clone(), template.version.clone(), template.kind, variables)
+    };
+    let mut ours: Vec<_> = ai::prompt::conformance::templates().map(|template| facts(&template)).collect();
+    ours.sort();
+    assert_eq!(ours.len(), 7);
+    let documents = protocol::files("fixtures/prompt-templates");
+    if documents.is_empty() {
+        return;
+    }
+    let mut theirs: Vec<_> =
+        documents.iter().map(|document| facts(&Template::read(document).unwrap())).collect();
+    theirs.sort();
+    assert_eq!(ours, theirs);
+}
+
+#[test]
 fn templates_that_are_refused() {
     let good = json!({"templateId": "w", "version": "1.0.0", "kind": "user", "text": "t"});
     assert!(Template::read(&good).is_ok());

@@ -21,6 +21,8 @@ pub enum Family {
     Model,
     /// An agent that a pack brings, and a model for it.
     Agent,
+    /// Nothing but the host itself.
+    Host,
     /// A request to another MCP server.
     Mcp {
         /// The method.
@@ -206,6 +208,9 @@ called! {
     /// Lets an agent of an installed pack do a task.
     AgentsRun => "core.agents.run", Family::Agent,
         [may("agentId", Kind::Text), may("provider", Kind::Text), may("model", Kind::Text), may("tools", Kind::List)];
+    /// Makes a key for a request that nobody is to take twice: the same one however often the node is tried.
+    IdempotencyKey => "core.openwop.http.idempotency-key", Family::Host,
+        [may("mode", Kind::Word(&["composite", "hash", "uuid"]))];
     /// Lists the tools of another MCP server.
     McpListTools => "core.openwop.mcp.list-tools", mcp("tools/list"), [SERVER, TIMEOUT];
     /// Calls a tool of another MCP server. What it gives is not trusted.

@@ -70,7 +70,48 @@ impl Capabilities {
         mock_agent: true,
         ..Self::OURS
     };
+
+    /// The flags of discovery that can be withheld, and what each of them takes away.
+    const WITHHOLDING: [(&'static str, Take); 14] = [
+        ("conversationPrimitive", |served| served.conversation = false),
+        ("orchestrator.supported", |served| served.orchestrator = false),
+        ("agents.orchestrator", |served| served.orchestrator = false),
+        ("dispatch.supported", |served| served.dispatch = false),
+        ("agents.dispatch", |served| served.dispatch = false),
+        ("dispatch.fanOutSupported", |served| served.fan_out = false),
+        ("agents.dispatchMapping", |served| served.dispatch_mapping = false),
+        ("subWorkflow.inputMapping", |served| served.sub_workflow_input_mapping = false),
+        ("aiProviders.supported", |served| served.models = false),
+        ("prompts.supported", |served| served.models = false),
+        ("mcp.supported", |served| served.mcp_client = false),
+        ("mcp.serverMount.supported", |served| served.mcp_mount = false),
+        ("mcp.serverMount.samplingBridge", |served| served.mcp_sampling = false),
+        ("conformance.mockAgent", |served| served.mock_agent = false),
+    ];
+
+    /// The flags of discovery that can be withheld.
+    pub const FLAGS: [&'static str; Self::WITHHOLDING.len()] = {
+        let mut names = [""; Self::WITHHOLDING.len()];
+        let mut place = 0;
+        while place < names.len() {
+            names[place] = Self::WITHHOLDING[place].0;
+            place += 1;
+        }
+        names
+    };
+
+    /// The same without what a flag of discovery stands for. An unknown flag stands for nothing.
+    #[must_use]
+    pub fn without(mut self, flag: &str) -> Self {
+        for (_, take) in Self::WITHHOLDING.iter().filter(|(known, _)| *known == flag) {
+            take(&mut self);
+        }
+        self
+    }
 }
+
+/// Takes something away.
+type Take = fn(&mut Capabilities);
 
 /// Which types of nodes packs bring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -123,7 +123,7 @@ impl NodeType {
 
     /// Whether the host does the work of its nodes.
     pub const fn is_called(self) -> bool {
-        matches!(self, Self::Called(_) | Self::Pack)
+        matches!(self, Self::Called(_) | Self::Pack | Self::Exposed(ExposedType::Sampling))
     }
 
     /// The capability that the type needs, where the host does not serve it.
@@ -144,6 +144,7 @@ impl NodeType {
                 Family::Model => (capabilities.models, "aiProviders.supported"),
                 Family::Agent => (capabilities.agents, "agents.manifestRuntime.supported"),
                 Family::Mcp { .. } => (capabilities.mcp_client, "mcp.supported"),
+                Family::Host => return None,
             },
             Self::Exposed(ExposedType::Sampling) => {
                 (capabilities.mcp_sampling, "mcp.serverMount.samplingBridge")

@@ -144,7 +144,10 @@ impl Turn<'_> {
         let last = (0..self.definition.nodes.len())
             .filter(|node| graph.outgoing[*node].iter().all(|edge| graph.loops_back[*edge]));
         // What says what the workflow is to clients is nothing that a run gives.
-        let says = |node: &NodeIndex| matches!(self.node(*node).kind, NodeType::Exposed(kind) if kind != ExposedType::Elicitation);
+        let says = |node: &NodeIndex| match self.node(*node).kind {
+            NodeType::Exposed(kind) => !matches!(kind, ExposedType::Elicitation | ExposedType::Sampling),
+            _ => false,
+        };
         let last = last.filter(|node| !says(node));
         let last = last.filter(completed).filter(|node| !self.state.nodes[*node].outputs.is_empty());
         last.map(|node| (self.node(node).id.clone(), Value::Object(self.state.nodes[node].outputs.clone())))

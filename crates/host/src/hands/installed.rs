@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use packs::PackError;
+use ai::prompt::template::Template;
 use packs::agents::HandoffSchemas;
 use packs::install::{InstalledPack, InstalledPacks};
-use packs::manifest::{AgentManifest, Language, Manifest};
+use packs::kind::PackKind;
+use packs::manifest::{AgentManifest, Content, Language, Manifest};
 use packs::name::PackName;
 use packs::path::EntryPath;
 use packs::version::Version;
+use packs::{PackError, PackErrorCode};
 use sandbox::{ABI_VERSION, Fault, Grants, Limits, Sandbox};
+use serde_json::json;
 
 use super::agents::{Agent, Agents};
 use super::modules::{ModuleType, Modules};
@@ -41,7 +44,7 @@ impl Unserved {
 pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), LoadError> {
     let sandbox = Sandbox::new()?;
     let (mut types, mut unserved) = (BTreeMap::new(), Vec::new());
-    for (name, version) in highest(installed)? {
+    for (name, version) in highest(installed, |_| true)? {
         match module_types(&sandbox, installed, &name, &version) {
             // The first pack that brings a type keeps it: names are sorted, so it is the same one every time.
             Ok(found) => {
@@ -61,7 +64,7 @@ pub fn load(installed: &InstalledPacks) -> Result<(Modules, Vec<Unserved>), Load
 /// When the folder of packs cannot be read.
 pub fn load_agents(installed: &InstalledPacks) -> Result<(Agents, Vec<Unserved>), LoadError> {
     let (mut agents, mut unserved) = (Vec::new(), Vec::new());
-    for (name, version) in highest(installed)? {
+    for (name, version) in highest(installed, |_| true)? {
         match agents_of(installed, &name, &version) {
             Ok(found) => agents.extend(found),
             Err(error) => unserved.push(Unserved::of(&name, &version, &error)),
@@ -95,16 +98,47 @@ fn agents_of(
     manifest.agents().iter().map(agent).collect()
 }
 
-/// The highest version of every installed pack, by name.
-fn highest(installed: &InstalledPacks) -> Result<BTreeMap<PackName, Version>, PackError> {
+/// The highest version of each installed pack of some kinds.
+fn highest(
+    installed: &InstalledPacks,
+    wanted: impl Fn(PackKind) -> bool,
+) -> Result<BTreeMap<PackName, Version>, PackError> {
     let mut highest = BTreeMap::new();
-    for record in installed.list()? {
+    for record in installed.list()?.into_iter().filter(|record| wanted(record.kind)) {
         let version = highest.entry(record.name.clone()).or_insert_with(|| record.version.clone());
         if record.version > *version {
             *version = record.version;
         }
     }
     Ok(highest)
+}
+
+/// The templates of prompts that installed packs bring, the highest version of each pack. They are found under the name of their pack.
+///
+/// # Errors
+/// When the folder of packs cannot be read.
+pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserved>), PackError> {
+    let (mut templates, mut unserved) = (Vec::new(), Vec::new());
+    for (name, version) in highest(installed, |kind| kind == PackKind::Prompt)? {
+        // A pack that is damaged is told of with its nodes.
+        let Ok(pack) = installed.load(&name, &version, true) else { continue };
+        let Content::Prompt(prompts) = &pack.manifest.content else { continue };
+        for prompt in prompts {
+            let mut document = serde_json::to_value(prompt).unwrap_or_default();
+            let meta =
+                json!({"source": "pack", "packName": name.to_string(), "packVersion": version.to_string()});
+            document["meta"] = meta;
+            match Template::read(&document) {
+                Ok(template) => templates.push(template),
+                Err(_) => unserved.push(Unserved {
+                    pack: format!("{name}@{version}"),
+                    code: PackErrorCode::PromptTemplateInvalid.as_str().to_owned(),
+                    message: format!("the prompt `{}` cannot be used here", prompt.template_id),
+                }),
+            }
+        }
+    }
+    Ok((templates, unserved))
 }
 
 /// The types of one pack. Everything of it is verified before a byte of it is compiled.

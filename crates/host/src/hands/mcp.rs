@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ai::node::McpCall;
 use flow::definition::CalledType;
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
@@ -119,13 +120,41 @@ impl Servers {
     }
 }
 
+/// Calls a tool in the place of a model, for a node that would ask one. What the node gives is what the tool said, marked.
+pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: Asked<'_>) -> Performed {
+    let mut performed = invoke(
+        servers,
+        Invocation {
+            tenant: asked.tenant,
+            server: tool.server.as_deref(),
+            tool: &tool.tool,
+            args: Value::Object(tool.arguments.clone()),
+            patience: Duration::from_millis(TIME_OUT_MS),
+            agent_id: agent_of(asked),
+            call_id: asked.invocation,
+            again: asked.again,
+        },
+    )
+    .await;
+    if let Ok(Value::Object(outputs)) = &mut performed.outcome {
+        let said = outputs.get("markedContent").cloned().unwrap_or_default();
+        outputs.insert("content".to_owned(), said);
+    }
+    performed
+}
+
+/// Who calls: the agent that the node is pinned to, or the node.
+fn agent_of(asked: Asked<'_>) -> String {
+    let pinned = asked.call.agent.as_ref().and_then(|agent| agent["agentId"].as_str());
+    pinned.map_or_else(|| format!("node:{}", asked.node_id), str::to_owned)
+}
+
 /// Does the work of a node that uses another server.
 pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<'_>) -> Performed {
     let (config, inputs) = (&asked.call.config, &asked.call.inputs);
     let server = config.get("serverId").and_then(Value::as_str).unwrap_or_default();
     let patience = patience(config);
     if called == CalledType::McpInvokeTool {
-        let agent = asked.call.agent.as_ref().and_then(|agent| agent["agentId"].as_str()).map(str::to_owned);
         let args =
             inputs.get("args").or_else(|| inputs.get("arguments")).cloned().unwrap_or_else(|| json!({}));
         return invoke(
@@ -136,7 +165,7 @@ pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<
                 tool: config.get("toolName").and_then(Value::as_str).unwrap_or_default(),
                 args,
                 patience,
-                agent_id: agent.unwrap_or_else(|| format!("node:{}", asked.node_id)),
+                agent_id: agent_of(asked),
                 call_id: asked.invocation,
                 again: asked.again,
             },

@@ -9,6 +9,7 @@ mod models;
 mod nesting;
 mod notes;
 mod plugins;
+mod prompts;
 mod races;
 mod restart;
 mod retention;

@@ -129,6 +129,7 @@ pub(crate) async fn serve(
             open_registry: settings.open_registry.value,
             ui_plugins: opened.plugins.are_served(),
             test_sandbox: is_set("OPENWOP_TEST_SANDBOX_MVP"),
+            test_spans: is_set("OPENWOP_TEST_OTEL_SCRAPE"),
             ..limits.connections
         },
         clock: Arc::new(SystemClock),

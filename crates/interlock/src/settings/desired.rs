@@ -1,10 +1,11 @@
 //! What the process runs with, beside what it would run with if it began now: for the console.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use console::{Desired, Stated};
 
-use super::{Origin, Setting, Settings};
+use super::{McpServer, Origin, Sections, Setting, Settings};
 use crate::arguments::Globals;
 use crate::failure::Failure;
 
@@ -49,7 +50,7 @@ impl Row {
 }
 
 /// Every setting, always in the same order.
-fn rows(settings: &Settings) -> [Row; 7] {
+fn rows(settings: &Settings) -> [Row; 11] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // Whoever wrote the secret itself in place of a reference to it must not see it on a page.
         let shown = match reference.split_once(':') {
@@ -71,7 +72,53 @@ fn rows(settings: &Settings) -> [Row; 7] {
             &settings.plugins_listen,
         ),
         row("secrets", secrets.collect(), &settings.secrets),
+        row("models", sections(settings, &settings.models.value), &settings.models),
+        row("datasources", sections(settings, &settings.datasources.value), &settings.datasources),
+        row("mcp.mount", vec![settings.mcp_mount.value.to_string()], &settings.mcp_mount),
+        row("mcp.servers", servers(settings), &settings.mcp_servers),
     ]
+}
+
+/// Sections by their names, each in a line.
+fn sections(settings: &Settings, sections: &Sections) -> Vec<String> {
+    let shown = |(name, members): (&String, &BTreeMap<String, String>)| {
+        let members = members.iter().map(|(member, value)| match member.as_str() {
+            "secret" => format!("secret = {}", secret(settings, value)),
+            // The address of a database has a password in it, so it is a reference.
+            "url" => {
+                let named = value.strip_prefix("secret:").map(|name| secret(settings, name));
+                format!("url = {}", named.unwrap_or("(not a reference)"))
+            }
+            "base_url" => format!("base_url = {}", address(value)),
+            _ => format!("{member} = {value}"),
+        });
+        format!("{name}: {}", members.collect::<Vec<_>>().join(", "))
+    };
+    sections.iter().map(shown).collect()
+}
+
+fn servers(settings: &Settings) -> Vec<String> {
+    let shown = |(id, server): (&String, &McpServer)| {
+        let mut line = format!("{id}: url = {}", address(&server.url));
+        if let Some(name) = &server.secret {
+            line.push_str(&format!(", secret = {}", secret(settings, name)));
+        }
+        if !server.tenants.is_empty() {
+            line.push_str(&format!(", tenants = {}", server.tenants.join(" ")));
+        }
+        line
+    };
+    settings.mcp_servers.value.iter().map(shown).collect()
+}
+
+/// The name of a secret, where there is one of that name: whoever wrote the secret itself there must not see it on a page.
+fn secret<'s>(settings: &'s Settings, name: &str) -> &'s str {
+    settings.secrets.value.get_key_value(name).map_or("(not the name of a secret)", |(name, _)| name)
+}
+
+/// An address, unless something stands in it that is nobody's business: a name and a password, or words after a question mark.
+fn address(text: &str) -> &str {
+    if text.contains(['@', '?', '#']) { "(an address with more in it)" } else { text }
 }
 
 fn row<T>(name: &'static str, value: Vec<String>, setting: &Setting<T>) -> Row {
@@ -107,6 +154,17 @@ mod tests {
         std::fs::write(&file, other).unwrap();
         assert_eq!(pending(), (vec!["server.public_url", "secrets"], false));
         assert!(!format!("{:?}", desired(&applied)).contains("hunter2"), "a secret is on no page");
+        let parts = "[secrets]\ndeploy = \"env:DEPLOY\"\n[mcp]\nmount = false\n\
+             [mcp.servers.a]\nurl = \"https://user:hunter2@a.example\"\nsecret = \"hunter2\"\n\
+             [mcp.servers.b]\nurl = \"https://b.example/mcp\"\nsecret = \"deploy\"\n\
+             [models.m]\nkind = \"openai\"\nbase_url = \"https://m.example/v1\"\nsecret = \"deploy\"\n\
+             [datasources.d]\nkind = \"postgres\"\nurl = \"postgres://user:hunter2@d\"\n";
+        std::fs::write(&file, parts).unwrap();
+        assert_eq!(pending(), (vec!["models", "datasources", "mcp.mount", "mcp.servers"], false));
+        let shown = format!("{:?}", desired(&applied));
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("b: url = https://b.example/mcp, secret = deploy"), "{shown}");
+        assert!(shown.contains("base_url = https://m.example/v1"), "{shown}");
         std::fs::write(&file, "[server]\npublic_ur = 1\n").unwrap();
         assert_eq!(pending(), (vec![], true), "what cannot be read is told, and nothing is guessed");
     }

@@ -155,6 +155,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
     match families {
         Value::Object(mut families) => {
             parts::extend(state, &mut families);
+            state.runs.withheld().into_iter().for_each(|flag| parts::withhold(flag, &mut families));
             families
         }
         _ => Map::new(),

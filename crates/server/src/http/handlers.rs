@@ -2,6 +2,7 @@
 
 pub(super) mod chains;
 pub(super) mod control;
+pub(super) mod envelopes;
 pub(super) mod events;
 pub(super) mod history;
 pub(super) mod interrupts;
@@ -11,17 +12,25 @@ pub(super) mod mount;
 pub(super) mod packs;
 pub(super) mod plugins;
 pub(super) mod poll;
+pub(super) mod prompts;
 pub(super) mod registry;
 pub(super) mod runs;
 pub(super) mod sandboxed;
 pub(super) mod seams;
 pub(super) mod service;
 pub(super) mod surfaces;
+pub(super) mod toggles;
 pub(super) mod tools;
 mod trouble;
 pub(super) mod webhooks;
 pub(super) mod workflows;
 
-/// Codes of refusals that none of the crates below has.
-pub(super) const OWN_CODES: [&str; 4] =
-    ["agent_not_found", "key_not_found", "invalid_request", "sandbox_pack_not_found"];
+/// Codes of refusals that the services of runs and the registry have not.
+pub(super) const OWN_CODES: [&str; 6] = [
+    "agent_not_found",
+    "blob_presign_expired",
+    "blob_presign_not_found",
+    "key_not_found",
+    "invalid_request",
+    "sandbox_pack_not_found",
+];

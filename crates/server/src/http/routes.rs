@@ -3,8 +3,8 @@
 use host::runs::Scope;
 
 use super::handlers::{
-    chains, control, events, history, interrupts, mcp, models, mount, packs, plugins, poll, registry, runs,
-    sandboxed, seams, service, surfaces, tools, webhooks, workflows,
+    chains, control, envelopes, events, history, interrupts, mcp, models, mount, packs, plugins, poll,
+    prompts, registry, runs, sandboxed, seams, service, surfaces, toggles, tools, webhooks, workflows,
 };
 use super::route::{Access, Body, Method, Parameter, Route};
 
@@ -250,7 +250,18 @@ static SEAMS: &[Route] = &[
     route!(Post "/v1/host/sample/mcp", RUNS_CREATE, Message, 200 JSON,
         "callSampleMount", "Another spelling of `/v1/mcp`.", mount::answer),
     route!(Get "/v1/host/sample/test/runs/{runId}/events", RUNS_READ, None, 200 JSON,
-        "readRecordedEvents", "The events of a run, as they were recorded.", seams::events),
+    "readRecordedEvents", "The events of a run, as they were recorded, and those of seams.", seams::events, [
+        optional("type", "string", "Only events of this type."),
+        optional("nodeId", "string", "Only events of this node."),
+        optional("causationId", "string", "Only events with this cause."),
+        optional("correlationId", "string", "Only events that an envelope with this correlation id caused."),
+    ]),
+    route!(Get "/v1/host/sample/test/otel/spans", RUNS_READ, None, 200 JSON,
+    "readSpans", "The spans of a run that is over, and those of envelopes.", seams::spans, [
+        required("runId", "string", "The run."),
+    ]),
+    route!(Post "/v1/host/sample/test/capability-toggle", ADMIN, Required, 200 JSON,
+        "toggleCapability", "Serves less than could be served.", toggles::toggle),
     route!(Get "/v1/host/sample/test/runs/{runId}/variables", RUNS_READ, None, 200 JSON,
         "readVariables", "The variables of a run.", seams::variables),
     route!(Post "/v1/host/sample/test/runs/{runId}/variables", RUNS_CREATE, Required, 200 JSON,
@@ -277,7 +288,11 @@ static SEAMS: &[Route] = &[
         required("nodeId", "string", "The node."),
     ]),
     route!(Post "/v1/host/sample/envelope/accept", ADMIN, Required, 200 JSON,
-        "acceptEnvelope", "What comes of an envelope.", models::accept_envelope),
+        "acceptEnvelope", "What comes of an envelope.", envelopes::accept_envelope),
+    route!(Post "/v1/host/sample/prompt/compose", ADMIN, Required, 200 JSON,
+        "composePrompt", "What becomes of a template with values in it.", prompts::composed),
+    route!(Post "/v1/host/sample/prompt/resolve", ADMIN, Required, 200 JSON,
+        "resolvePrompt", "Which template a node gets, and who was asked.", prompts::resolved),
     route!(Post "/v1/host/sample/test/llm-prompt-wrap", ADMIN, Required, 200 JSON,
         "wrapForPrompt", "A payload as a model may read it.", models::wrap),
     route!(Post "/v1/host/sample/test/emit-envelope-reliability", ADMIN, Required, 200 JSON,

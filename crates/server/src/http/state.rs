@@ -13,11 +13,12 @@ use host::system::{Clock, Entropy};
 
 use super::cursor::Cursors;
 use super::denials::Denials;
-use super::handlers::models::Correlations;
+use super::handlers::envelopes::Correlations;
 use super::metrics::Metrics;
 use super::routes::Gates;
 use super::shelves::Shelves;
 use super::table::Table;
+use super::test_log::TestLog;
 use super::trace::Ids;
 use super::visitors::Visitors;
 use crate::mount::Pending;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub ui_plugins: bool,
     /// Whether suites may try the sandbox of packs with modules that misbehave. Nothing without the seams.
     pub test_sandbox: bool,
+    /// Whether suites may read spans. Nothing without the seams.
+    pub test_spans: bool,
     /// How long requests that are under way may take after the stop was asked for.
     pub grace: Duration,
 }
@@ -82,6 +85,7 @@ impl Default for Settings {
             open_registry: false,
             ui_plugins: false,
             test_sandbox: false,
+            test_spans: false,
             grace: Duration::from_secs(10),
         }
     }
@@ -168,6 +172,8 @@ pub(super) struct Shared {
     pub(super) shelves: Shelves,
     /// What came of the envelopes of tests.
     pub(super) correlations: Correlations,
+    /// What seams recorded beside the logs of runs.
+    pub(super) test_log: TestLog,
     /// Places for messages of MCP.
     pub(super) messages: Arc<tokio::sync::Semaphore>,
     /// Who answers what is outside of the protocol: the pages of people.
@@ -212,6 +218,7 @@ impl HttpState {
             table: Table::new(gates),
             shelves: options.shelves,
             correlations: Correlations::default(),
+            test_log: TestLog::default(),
             pages: options.pages,
             stopping: tokio::sync::watch::Sender::new(false),
         }))

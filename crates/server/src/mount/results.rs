@@ -110,6 +110,25 @@ pub(super) fn of_elicitation(end: End) -> Result<Value, RpcError> {
     }
 }
 
+/// The result of `sampling/createMessage`: what the handler gave, or the text that the workflow made of it.
+pub(super) fn of_sampling(public_url: &str, end: End) -> Result<Value, RpcError> {
+    let outputs = given(public_url, end).map_err(refused)?;
+    let named = |name: &str| member(&outputs, name).and_then(Value::as_str);
+    let said = member(&outputs, "content").filter(|content| content["type"] == "text");
+    let said = said.and_then(|content| content["text"].as_str()).map(str::to_owned);
+    let said = said.unwrap_or_else(|| text(&outputs));
+    if said.len() > MAX_TEXT_BYTES {
+        return Err(RpcError::failed("the answer is too large", json!({"maxBytes": MAX_TEXT_BYTES})));
+    }
+    let mut result = json!({
+        "role": "assistant", "content": {"type": "text", "text": said}, "model": named("model").unwrap_or("unknown"),
+    });
+    if let Some(reason) = named("stopReason") {
+        result["stopReason"] = reason.into();
+    }
+    Ok(result)
+}
+
 fn refused((code, message, run_id): (String, String, String)) -> RpcError {
     RpcError::failed(&message, json!({"error": code, "runId": run_id}))
 }

@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use host::runs::create::Creation;
-use host::runs::{ApiCode, Caller, Refusal, Runs};
+use host::runs::{ApiCode, Batch, Caller, Refusal, Runs};
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
 use super::pending::Waits;
+use super::progress::Progress;
 
 /// What became of a call.
 #[derive(Debug)]
@@ -37,18 +38,24 @@ pub(super) enum End {
     Late { run_id: String },
 }
 
+/// How a run is watched.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// For how long.
+    pub(super) patience: Duration,
+    /// Whether the host is being stopped.
+    pub(super) stopping: watch::Receiver<bool>,
+    /// Whether the client took the call back.
+    pub(super) waits: Waits,
+    /// Who is told how far it is.
+    pub(super) progress: Option<Progress>,
+}
+
 /// Runs a workflow, and waits for its end.
-pub(super) async fn run(
-    runs: &Runs,
-    caller: &Caller,
-    body: Value,
-    patience: Duration,
-    stopping: watch::Receiver<bool>,
-    waits: Waits,
-) -> Result<Started, Refusal> {
+pub(super) async fn run(runs: &Runs, caller: &Caller, body: Value, watch: Watch) -> Result<Started, Refusal> {
     let (here, gone) = oneshot::channel::<()>();
     let call = Call { runs: runs.clone(), caller: caller.clone() };
-    let task = tokio::spawn(call.make(body, patience, stopping, waits, gone));
+    let task = tokio::spawn(call.make(body, watch, gone));
     let made = task.await;
     drop(here);
     made.unwrap_or_else(|_| {
@@ -71,9 +78,7 @@ impl Call {
     async fn make(
         self,
         body: Value,
-        patience: Duration,
-        mut stopping: watch::Receiver<bool>,
-        waits: Waits,
+        Watch { patience, mut stopping, waits, mut progress }: Watch,
         gone: oneshot::Receiver<()>,
     ) -> Result<Started, Refusal> {
         let created = match self.runs.create(&self.caller, &body, Creation::default(), None).await {
@@ -89,7 +94,7 @@ impl Call {
         let run_id = created["runId"].as_str().unwrap_or_default();
         let end = tokio::select! {
             biased;
-            end = self.watched(run_id) => end?,
+            end = self.watched(run_id, &mut progress) => end?,
             // Nobody is there to be told. Where the host is being stopped, clients are not the ones who left.
             _ = gone => {
                 if !*stopping.borrow() {
@@ -115,10 +120,16 @@ impl Call {
     }
 
     /// Waits until the run is at its end, or needs somebody.
-    async fn watched(&self, run_id: &str) -> Result<End, Refusal> {
+    async fn watched(&self, run_id: &str, progress: &mut Option<Progress>) -> Result<End, Refusal> {
+        let mut note = |batch: &Batch| {
+            if let Some(progress) = progress {
+                progress.note(batch.events.iter().map(|(_, text)| text.as_ref()));
+            }
+        };
         let mut following = self.runs.follow(&self.caller.tenant, run_id, 0)?;
         loop {
             while let Some(batch) = following.stored()? {
+                note(&batch);
                 if batch.is_last {
                     return self.end(run_id, batch.events.last().map(|(_, text)| text.as_ref()));
                 }
@@ -128,10 +139,12 @@ impl Call {
                 return self.waiting(run_id, status.as_str());
             }
             match following.next().await? {
-                Some(batch) if batch.is_last => {
-                    return self.end(run_id, batch.events.last().map(|(_, text)| text.as_ref()));
+                Some(batch) => {
+                    note(&batch);
+                    if batch.is_last {
+                        return self.end(run_id, batch.events.last().map(|(_, text)| text.as_ref()));
+                    }
                 }
-                Some(_) => {}
                 None => return self.end(run_id, None),
             }
         }

@@ -64,6 +64,7 @@ fn ask_host(
         configurable: turn.state.genesis.configurable.clone(),
         metadata: turn.state.genesis.metadata.clone(),
         agent: subject.agent.clone(),
+        prompt_refs: turn.definition.document.pointer("/defaults/promptRefs").cloned(),
         attempt,
         is_test: turn.state.genesis.test,
         resumption,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::ask::Question;
 use super::super::drain::Step;
 use super::super::turn::Turn;
+use super::called;
 use crate::definition::NodeIndex;
 use crate::definition::exposed::ExposedType;
 use crate::definition::exposed::form::{CONTEXT, Form};
@@ -26,6 +27,14 @@ pub(super) fn execute(
             Step::done(json!({"roots": roots, "count": count}))
         }
         ExposedType::Elicitation => elicit(turn, node, inputs),
+        // What a client wants of a model is the host's work, as any other call of one.
+        ExposedType::Sampling => {
+            let mut inputs = inputs.clone();
+            if let Some(request) = turn.state.genesis.inputs.get("request") {
+                inputs.entry("request").or_insert_with(|| request.clone());
+            }
+            called::call(turn, node, inputs)
+        }
         _ => {
             let name = kind.named_by().and_then(|member| config.get(member)).and_then(Value::as_str);
             let handle =

@@ -1,8 +1,8 @@
 //! What nodes that ask models give, and the pieces that a reply is shown in.
 
 use ai::completion::Done;
-use ai::node::Node;
-use ai::provider::Reply;
+use ai::node::{Node, sampling};
+use ai::provider::{Reply, StopReason};
 use flow::engine::Told;
 use flow::event::EventKind;
 use serde_json::{Value, json};
@@ -31,6 +31,14 @@ pub(super) fn of(node: &Node, done: &Done) -> Value {
         outputs["model"] = model.as_str().into();
     }
     outputs
+}
+
+/// What a client of MCP is told, out of what a node that asks for a text gives.
+pub(super) fn sampled(given: &Value) -> Value {
+    let text = |name: &str| given.get(name).and_then(Value::as_str);
+    let stop = StopReason::ALL.iter().copied().find(|stop| stop.finish_reason() == text("finishReason"));
+    let stop = stop.filter(|_| text("finishReason").is_some());
+    sampling::answer(text("content").unwrap_or_default(), text("model").unwrap_or("unknown"), stop)
 }
 
 /// The pieces of a reply, where the author wants it piece by piece.

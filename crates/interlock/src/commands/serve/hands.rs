@@ -5,6 +5,7 @@ mod stores;
 
 use std::sync::Arc;
 
+use ai::prompt::library::Library;
 use canon::error::Envelope;
 use host::hands::agents::Agents;
 use host::hands::installed::{self, Unserved};
@@ -25,20 +26,21 @@ pub(super) fn open(
     seams: bool,
 ) -> Result<Hands, Failure> {
     let surfaces = stores::open(settings, public_url, &*secrets)?;
-    let (modules, agents) = load_packs(settings, seams)?;
+    let installed = InstalledPacks::open(&settings.data_dir.value.join("packs"));
+    let installed = installed.map_err(|error| error.envelope())?;
+    let (modules, agents) = load_packs(&installed, seams)?;
+    let library = load_prompts(&installed)?;
     Ok(Hands::new(Options {
         surfaces: Some(Arc::new(surfaces)),
         modules: Some(modules),
         agents: Some(agents),
-        models: Some(models::open(settings, Arc::clone(&secrets), seams)?),
+        models: Some(models::open(settings, Arc::clone(&secrets), library, seams)?),
         mcp: Some(mcp::servers(settings, secrets)?),
     }))
 }
 
 /// The types of nodes and the agents that installed packs bring. A pack that cannot be served is told of, and the rest is served.
-fn load_packs(settings: &Settings, seams: bool) -> Result<(Modules, Agents), Failure> {
-    let installed = InstalledPacks::open(&settings.data_dir.value.join("packs"));
-    let installed = installed.map_err(|error| error.envelope())?;
+fn load_packs(installed: &InstalledPacks, seams: bool) -> Result<(Modules, Agents), Failure> {
     let failed = |error: installed::LoadError| match error {
         installed::LoadError::Pack(error) => Failure::from(error.envelope()),
         installed::LoadError::Module(fault) => {
@@ -48,16 +50,27 @@ fn load_packs(settings: &Settings, seams: bool) -> Result<(Modules, Agents), Fai
                 .into()
         }
     };
-    let (mut modules, unserved) = installed::load(&installed).map_err(failed)?;
+    let (mut modules, unserved) = installed::load(installed).map_err(failed)?;
     if seams {
         modules = modules.with_examples().map_err(|fault| failed(fault.into()))?;
     }
     for Unserved { pack, code, message } in unserved {
         tracing::warn!(pack, code, message, "the nodes of a pack are not served");
     }
-    let (agents, unserved) = installed::load_agents(&installed).map_err(failed)?;
+    let (agents, unserved) = installed::load_agents(installed).map_err(failed)?;
     for Unserved { pack, code, message } in unserved {
         tracing::warn!(pack, code, message, "the agents of a pack are not served");
     }
     Ok((modules, agents))
+}
+
+/// The templates of prompts that installed packs bring.
+fn load_prompts(installed: &InstalledPacks) -> Result<Library, Failure> {
+    let (templates, unserved) = installed::prompts(installed).map_err(|error| error.envelope())?;
+    for Unserved { pack, code, message } in unserved {
+        tracing::warn!(pack, code, message, "a prompt of a pack is not served");
+    }
+    let mut library = Library::new("host");
+    templates.into_iter().for_each(|template| library.add(template));
+    Ok(library)
 }

@@ -2,6 +2,8 @@
 
 use ai::completion::{DEFAULT_ATTEMPTS, reliability};
 use ai::envelope::Universal;
+use ai::prompt::PromptKind;
+use ai::prompt::template::{MAX_CHARACTERS, Source};
 use ai::provider::mock::MockId;
 use host::hands::Hands;
 use host::hands::installed::ABI_VERSIONS;
@@ -63,6 +65,7 @@ pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
             "completion": {"distinguishesTruncation": true},
         });
         put(families, "envelopes", json!({"reliability": reliability}));
+        put(families, "prompts", prompts(state, models));
     }
     if let Some(modules) = modules(state) {
         let limits = Limits::DEFAULT;
@@ -78,6 +81,11 @@ pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
         });
         put(families, "sandbox", sandbox);
     }
+    if state.settings.test_seams {
+        let seams = json!({"otelScrape": state.settings.test_spans, "debugBundleExport": true});
+        let observability = families.entry("observability").or_insert_with(|| json!({}));
+        observability["testSeams"] = seams;
+    }
     // Chains are expanded for whoever writes workflows, and here that is the seam alone.
     if state.settings.test_seams {
         put(families, "workflowChainPacks", json!({"supported": true}));
@@ -89,6 +97,37 @@ pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
         });
         put(families, "packs", json!({"testMode": test_mode}));
     }
+}
+
+/// Says of a flag that it is not served. Where it is more than a flag, its family goes.
+pub(super) fn withhold(flag: &str, families: &mut Map<String, Value>) {
+    let (family, _) = flag.split_once('.').unwrap_or((flag, ""));
+    let found = families.get_mut(family).and_then(|value| match flag.split_once('.') {
+        None => Some(value),
+        Some((_, rest)) => value.pointer_mut(&format!("/{}", rest.replace('.', "/"))),
+    });
+    match found {
+        Some(Value::Bool(served)) => *served = false,
+        Some(_) => drop(families.remove(family)),
+        None => {}
+    }
+}
+
+/// Nodes resolve and compose; there are no routes for templates, and agents bring none.
+fn prompts(state: &Service, models: &Models) -> Value {
+    let kinds: Vec<&str> = PromptKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let secrets = state.runs.serves_secrets();
+    let sources = Source::ALL.iter().filter(|source| match source {
+        Source::Input | Source::Variable => true,
+        Source::Secret => secrets,
+        Source::Context => false,
+    });
+    let sources: Vec<&str> = sources.map(|source| source.as_str()).collect();
+    json!({
+        "supported": true, "endpointsSupported": false, "templateKinds": kinds, "variableSources": sources,
+        "maxTemplateBytes": MAX_CHARACTERS, "observability": models.observability().as_str(),
+        "packsSupported": false, "mutableLibrary": false, "agentBindings": false,
+    })
 }
 
 fn put(families: &mut Map<String, Value>, name: &str, family: Value) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flow::event::EventKind;
+use flow::trace::{Attribute, Span};
 use host::runs::create::Creation;
 use host::runs::{ApiCode, Refusal};
 use serde_json::{Map, Value, json};
@@ -23,8 +24,63 @@ const PARENT: &str = "conformance-seam-fanout";
 
 /// `GET /v1/host/sample/test/runs/{runId}/events`
 pub(in super::super) async fn events(call: Call) -> Answered {
-    let (events, _) = recorded(&call, call.param("runId")).await?;
+    let run_id = call.param("runId");
+    let beside = call.state.test_log.events(&call.caller.tenant, run_id);
+    let mut events = match recorded(&call, run_id) {
+        Ok((events, _)) => events,
+        // Seams record for runs that are none, too.
+        Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
+        Err(refusal) => return Err(refusal),
+    };
+    events.extend(beside);
+    // What an envelope caused has its correlation id for a cause.
+    for (name, member) in [
+        ("type", "type"),
+        ("nodeId", "nodeId"),
+        ("causationId", "causationId"),
+        ("correlationId", "causationId"),
+    ] {
+        if let Some(wanted) = call.query.text(name) {
+            events.retain(|event| event[member] == wanted);
+        }
+    }
     Ok(answer::json(200, &json!({"events": events})))
+}
+
+/// `GET /v1/host/sample/test/otel/spans`: those of a run that is over, and those of envelopes.
+pub(in super::super) async fn spans(call: Call) -> Answered {
+    if !call.state.settings.test_spans {
+        return Err(Refusal::new(ApiCode::NotFound, "spans are not shown here"));
+    }
+    let Some(run_id) = call.query.text("runId") else {
+        return Err(Refusal::new(ApiCode::ValidationError, "`runId` is required").detail("field", "runId"));
+    };
+    let beside = call.state.test_log.spans(&call.caller.tenant, run_id);
+    // Somebody else's run is none.
+    let mut spans: Vec<Value> = match call.state.runs.read(&call.caller, run_id) {
+        Ok(_) => call.state.runs.trace(run_id)?.iter().map(span).collect(),
+        Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
+        Err(refusal) => return Err(refusal),
+    };
+    spans.extend(beside);
+    Ok(answer::json(200, &json!({"spans": spans})))
+}
+
+fn span(span: &Span) -> Value {
+    let attribute = |value: &Attribute| match value {
+        Attribute::Text(text) => json!(text),
+        Attribute::Texts(texts) => json!(texts),
+        Attribute::Integer(number) => json!(number),
+        Attribute::Number(number) => json!(number),
+        Attribute::Flag(flag) => json!(flag),
+    };
+    let attributes: Map<_, _> =
+        span.attributes.iter().map(|(name, value)| ((*name).to_owned(), attribute(value))).collect();
+    let moments = span
+        .moments
+        .iter()
+        .map(|moment| json!({"name": moment.kind, "attributes": {"sequence": moment.sequence}}));
+    json!({"name": span.name, "attributes": attributes, "events": moments.collect::<Vec<_>>()})
 }
 
 /// `GET /v1/host/sample/test/runs/{runId}/variables`
@@ -127,7 +183,7 @@ fn workflow(id: &str, nodes: &[Value], edges: &Value) -> Value {
 }
 
 /// The events so far, and the place after them.
-async fn recorded(call: &Call, run_id: &str) -> Result<(Vec<Value>, u64), Refusal> {
+pub(super) fn recorded(call: &Call, run_id: &str) -> Result<(Vec<Value>, u64), Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0)?;
     let mut events = Vec::new();
     while let Some(batch) = following.stored()? {
@@ -142,6 +198,6 @@ async fn ended(call: &Call, run_id: &str) -> Result<(Vec<Value>, Value), Refusal
     while following.stored()?.is_some() {}
     while following.next().await?.is_some() {}
     let (snapshot, _) = call.state.runs.read(&call.caller, run_id)?;
-    let (events, _) = recorded(call, run_id).await?;
+    let (events, _) = recorded(call, run_id)?;
     Ok((events, serde_json::from_slice(&snapshot).unwrap_or_default()))
 }

@@ -124,7 +124,7 @@ fn described(workflow: &Definition) -> Value {
     let nodes = || workflow.nodes.iter().filter(|node| !node.disabled).map(|node| node.kind);
     let tier = nodes().map(tier).max().unwrap_or(Tier::Pure);
     let asks = |kind: NodeType| matches!(kind, NodeType::ApprovalGate | NodeType::GovernanceGate);
-    let leaves = |kind: NodeType| matches!(kind, NodeType::Called(called) if !matches!(called.family(), Family::Surface { .. }));
+    let leaves = |kind: NodeType| matches!(kind, NodeType::Called(called) if matches!(called.family(), Family::Model | Family::Mcp { .. }));
     json!({
         "title": workflow.name,
         "auth": {"scopes": [Scope::RunsCreate.as_str()], "credentialRef": false},

@@ -95,6 +95,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "yankPack" | "yankTestPack" => shape("Reason", "Document", &[404, 409]),
         "readArtifact"
         | "readVariables"
+        | "readSpans"
         | "undeprecatePack"
         | "undeprecateTestPack"
         | "unyankPack"
@@ -112,6 +113,9 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         | "checkUsageEvent"
         | "evaluateModelGate"
         | "readCacheKey"
+        | "composePrompt"
+        | "resolvePrompt"
+        | "toggleCapability"
         | "loadSandboxed"
         | "invokeSandboxed" => Shape { trouble: Some("SeamError"), ..shape("Document", "Document", &[404]) },
         "judgeInstall" => Shape { trouble: Some("SeamError"), ..shape("Document", "Document", &[403, 422]) },

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use server::http::Settings;
 
 use self::generate::{Chance, anything, hostile, spoilt, valid};
 use super::client::Answer;
@@ -18,7 +17,7 @@ const AS_DESCRIBED: usize = 10;
 const OTHERWISE: usize = 20;
 
 /// Operations whose requests can be as described and still make no sense: an answer that nobody asked for, a range that is none.
-const OPINIONATED: [&str; 16] = [
+const OPINIONATED: [&str; 20] = [
     "resolveInterrupt",
     "approve",
     "resolveToken",
@@ -35,6 +34,10 @@ const OPINIONATED: [&str; 16] = [
     "evaluateModelGate",
     "readCacheKey",
     "judgeInstall",
+    "readSurfaceFile",
+    "composePrompt",
+    "resolvePrompt",
+    "toggleCapability",
 ];
 
 /// A pack that is offered.
@@ -71,7 +74,7 @@ struct Site {
 
 impl Site {
     async fn open() -> Self {
-        let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+        let host = Host::start_equipped(&[]).await;
         let document = host.send("GET", "/v1/openapi.json", &[], None).await.expect(200);
         let emits = workflow(
             "conformance-artifact",
@@ -302,8 +305,7 @@ async fn every_operation_answers_as_it_is_described_whatever_it_is_asked() {
             // Deletes what others need, once it has been asked for; slow, because it waits for its children.
             let (well, badly) = match name {
                 // What a message of MCP is, and what answers it, its own specification says; `mcp.rs` asks for it.
-                // This host serves no surface either, and says so; `hands.rs` of the host asks for those.
-                "callMcp" | "callMount" | "callSampleMount" | "readSurfaceFile" => continue,
+                "callMcp" | "callMount" | "callSampleMount" => continue,
                 "fanOut" => (1, OTHERWISE),
                 _ => (AS_DESCRIBED, OTHERWISE),
             };

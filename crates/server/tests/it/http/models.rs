@@ -91,12 +91,97 @@ async fn an_envelope_is_judged_by_what_comes_with_it() {
 }
 
 #[tokio::test]
+async fn what_follows_from_an_envelope_is_read_where_it_was_projected_to() {
+    let host = Host::start_with(Settings { test_seams: true, test_spans: true, ..Settings::default() }).await;
+    let accept = async |body: Value| ask(&host, "envelope/accept", &body).await.expect(200);
+    let events = async |run: &str| {
+        let read = host.get(&format!("/v1/host/sample/test/runs/{run}/events?correlationId=c")).await;
+        read.expect(200)["events"].as_array().unwrap().clone()
+    };
+    let error = envelope("error", "c", &json!({"code": "x", "message": "the words"}));
+    let outcome = accept(json!({"envelope": error, "projectTo": {"runId": "r1", "nodeId": "n"}})).await;
+    let told = events("r1").await;
+    assert_eq!((&told[0]["type"], &told[0]["payload"]["level"]), (&json!("log.appended"), &json!("error")));
+    assert_eq!(outcome["recordedEventIds"], json!([told[0]["eventId"]]));
+    assert_eq!((&told[0]["nodeId"], &told[0]["contentTrust"]), (&json!("n"), &json!("trusted")));
+    let spans = host.get("/v1/host/sample/test/otel/spans?runId=r1").await.expect(200);
+    assert_eq!(spans["spans"][0]["name"], "envelope.accepted");
+    assert_eq!(spans["spans"][0]["attributes"]["envelope_correlation_id"], "c");
+    assert!(!spans.to_string().contains("the words"), "a span says nothing of what an envelope says");
+    // The log knows what came before, in a process that remembers nothing: no handler, and no new events.
+    let again = json!({"envelope": error, "persistedDedup": {"runId": "r1"}, "projectTo": {"runId": "r1"}});
+    let recorded = accept(again).await;
+    assert_eq!(
+        (&recorded["status"], &recorded["recordedEventIds"]),
+        (&json!("accepted"), &outcome["recordedEventIds"])
+    );
+    assert_eq!(events("r1").await.len(), 1);
+    let other = envelope("schema.response", "c", &json!({"envelopeType": "error", "ack": true}));
+    let conflict = accept(json!({"envelope": other, "persistedDedup": {"runId": "r1"}})).await;
+    assert_eq!(conflict["reason"], "envelope_correlation_conflict");
+    let elsewhere = accept(json!({"envelope": other, "persistedDedup": {"runId": "r2"}})).await;
+    assert_eq!(elsewhere["status"], "accepted");
+    let question = json!({"questions": [{"id": "q", "question": "Which?"}]});
+    ask(&host, "test/reset", &json!({})).await.expect(200);
+    host.get("/v1/host/sample/test/runs/r1/events").await.refused(404, "run_not_found");
+    let cases = [
+        (
+            envelope("clarification.request", "c", &question),
+            json!({}),
+            "fail-node",
+            vec!["clarification.requested", "interrupt.requested"],
+        ),
+        (
+            envelope("vendor.acme.x", "c", &json!({})),
+            json!({"nodeAllowedKinds": ["vendor.acme.y"]}),
+            "fail-node",
+            vec!["node.failed"],
+        ),
+        (
+            envelope("vendor.acme.x", "c", &json!({})),
+            json!({"nodeAllowedKinds": ["vendor.acme.y"]}),
+            "discard-and-warn",
+            vec!["log.appended"],
+        ),
+        (
+            envelope("error", "c", &json!({"code": "x", "message": "m"})),
+            json!({"counters": {"envelopesPerTurn": {"current": 1, "cap": 1}}}),
+            "fail-node",
+            vec!["cap.breached", "node.failed"],
+        ),
+    ];
+    for (place, (envelope, mut body, mode, expected)) in cases.into_iter().enumerate() {
+        body["envelope"] = envelope;
+        body["projectTo"] = json!({"runId": format!("p{place}"), "refusalMode": mode});
+        body["priorCorrelations"] = json!([]);
+        accept(body.clone()).await;
+        let told = events(&format!("p{place}")).await;
+        let kinds: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, expected, "{body}");
+        ask(&host, "test/reset", &json!({})).await.expect(200);
+    }
+    for body in [
+        json!({"envelope": error, "projectTo": {}}),
+        json!({"envelope": error, "projectTo": {"runId": "r", "refusalMode": "x"}}),
+    ] {
+        refused(&ask(&host, "envelope/accept", &body).await, 400, "invalid_argument");
+    }
+}
+
+#[tokio::test]
 async fn events_are_checked_as_recorded_ones_are() {
     let host = seams().await;
     let usage = json!({"provider": "p", "model": "m", "inputTokens": 1, "outputTokens": 2});
     let body = json!({"runId": "r", "payload": usage, "correlationId": "c", "nodeId": "n"});
     let event = ask(&host, "test/emit-provider-usage", &body).await.expect(200)["event"].clone();
     assert_eq!((&event["payload"], &event["causationId"]), (&usage, &json!("c")));
+    let read = host.get("/v1/host/sample/test/runs/r/events?type=provider.usage").await.expect(200);
+    assert_eq!(read["events"], json!([event]));
+    let none = host.get("/v1/host/sample/test/runs/r/events?nodeId=other").await.expect(200);
+    assert_eq!(none["events"], json!([]));
+    host.get_as(super::service::OTHER, "/v1/host/sample/test/runs/r/events")
+        .await
+        .refused(404, "run_not_found");
     let mut leaking = usage.clone();
     leaking["credentialRef"] = json!("secret:x");
     let answer = ask(&host, "test/emit-provider-usage", &json!({"runId": "r", "payload": leaking})).await;

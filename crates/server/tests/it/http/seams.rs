@@ -5,7 +5,11 @@ use server::http::Settings;
 
 use super::service::{Host, noop, workflow};
 
-const PATHS: [(&str, &str); 7] = [
+const PATHS: [(&str, &str); 11] = [
+    ("GET", "/v1/host/sample/test/otel/spans?runId=none"),
+    ("POST", "/v1/host/sample/test/capability-toggle"),
+    ("POST", "/v1/host/sample/prompt/compose"),
+    ("POST", "/v1/host/sample/prompt/resolve"),
     ("GET", "/v1/host/sample/test/runs/none/events"),
     ("GET", "/v1/host/sample/test/runs/none/variables"),
     ("POST", "/v1/host/sample/test/runs/none/variables"),
@@ -131,4 +135,64 @@ async fn a_message_of_a_plugin_is_answered_by_the_real_dispatcher() {
     assert_eq!(families["uiPlugins"]["isolation"], "cross-origin-iframe");
     let without = Host::start().await.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(without.get("uiPlugins"), None, "what is not served is not advertised");
+}
+
+#[tokio::test]
+async fn what_is_withheld_is_neither_advertised_nor_registered_until_it_is_given_back() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let toggle = async |body| host.post("/v1/host/sample/test/capability-toggle", &body).await;
+    let mapped = workflow(
+        "mapped",
+        &[("d", "core.dispatch", json!({"inputMapping": {"a": "b"}}))],
+        &json!([{"name": "b", "type": "string"}]),
+    );
+    let flag = async || {
+        let found = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
+        assert_eq!(found["capabilities"]["agents"], found["agents"]);
+        found["agents"]["dispatchMapping"].clone()
+    };
+    assert_eq!(flag().await, true);
+    let set = toggle(json!({"name": "agents.dispatchMapping", "value": false})).await.expect(200);
+    assert_eq!(set["overlay"], json!({"agents.dispatchMapping": false}));
+    assert_eq!(flag().await, false);
+    let refused = host.post("/v1/workflows", &mapped).await.refused(400, "validation_error");
+    assert_eq!(refused["details"]["requiredCapability"], "agents.dispatchMapping");
+    let unset = toggle(json!({"name": "agents.dispatchMapping", "value": null})).await.expect(200);
+    assert_eq!((unset["overlay"].clone(), flag().await), (json!({}), json!(true)));
+    for name in ["aiProviders.supported", "prompts.supported", "mcp.serverMount.supported"] {
+        toggle(json!({"name": name, "value": false})).await.expect(200);
+        let found = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
+        let pointer = format!("/{}", name.replace('.', "/"));
+        assert!(
+            matches!(found.pointer(&pointer), None | Some(serde_json::Value::Bool(false))),
+            "{name}: {found}"
+        );
+        toggle(json!({"reset": true})).await.expect(200);
+    }
+    host.register(&mapped).await;
+    for body in
+        [json!({}), json!({"name": "none", "value": true}), json!({"name": "agents.dispatch", "value": 1})]
+    {
+        assert_eq!(toggle(body).await.status, 400);
+    }
+}
+
+#[tokio::test]
+async fn spans_of_a_run_are_read_where_suites_may() {
+    let settings = Settings { test_seams: true, test_spans: true, ..Settings::default() };
+    let host = Host::start_with(settings).await;
+    host.register(&noop()).await;
+    let run_id = host.create("noop").await;
+    host.end_of(&run_id).await;
+    let read = host.get(&format!("/v1/host/sample/test/otel/spans?runId={run_id}")).await.expect(200);
+    assert_eq!(read["spans"][0]["name"], "openwop.run", "{read}");
+    host.get("/v1/host/sample/test/otel/spans?runId=none").await.refused(404, "run_not_found");
+    host.get("/v1/host/sample/test/otel/spans").await.refused(400, "validation_error");
+    let other =
+        host.get_as(super::service::OTHER, &format!("/v1/host/sample/test/otel/spans?runId={run_id}")).await;
+    other.refused(404, "run_not_found");
+    let found = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
+    assert_eq!(found["observability"]["testSeams"], json!({"otelScrape": true, "debugBundleExport": true}));
+    let off = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    off.get("/v1/host/sample/test/otel/spans?runId=x").await.refused(404, "not_found");
 }

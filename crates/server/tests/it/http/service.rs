@@ -11,11 +11,12 @@ use flow::engine::Limits;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::{Tenants, WorkspaceRoots};
 use host::hands::models::{Models, Options as ModelOptions};
+use host::hands::modules::Modules;
 use host::hands::{Hands, Options as HandOptions};
 use host::runs::keys::{self, ApiKey};
 use host::runs::outbound::Outbound;
 use host::runs::rates::{RateLimiter, RateLimits};
-use host::runs::secrets::NoSecrets;
+use host::runs::secrets::{NoSecrets, SecretError, SecretValue, Secrets};
 use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
 use host::system::{ManualClock, SystemClock, SystemEntropy};
 use packs::install::InstalledPacks;
@@ -74,8 +75,49 @@ impl Host {
         limits: RateLimits,
         capabilities: Capabilities,
     ) -> Self {
-        super::logs::log();
+        let hands = |_: &Path| {
+            let models = Models::new(mock_models(Arc::new(NoSecrets)));
+            Hands::new(HandOptions { models: Some(models), ..HandOptions::default() })
+        };
         let folder = TempDir::new().unwrap();
+        let hands = settings.test_seams.then(|| hands(folder.path()));
+        Self::start_in(folder, settings, limits, capabilities, Arc::new(NoSecrets), hands).await
+    }
+
+    /// A host for suites whose nodes may use everything: stores, modules of packs, a model that pretends, one secret, and the MCP servers
+    /// at these addresses.
+    pub(crate) async fn start_equipped(servers: &[SocketAddr]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let secrets: Arc<dyn Secrets> = Arc::new(Canary);
+        let options = surfaces::Options::new(&folder.path().join("surfaces"));
+        let mcp = servers.iter().enumerate().fold(
+            host::hands::mcp::Servers::new(Arc::clone(&secrets)),
+            |known, (place, address)| {
+                let url = format!("http://{address}/v1/mcp");
+                known.with(&format!("server-{place}"), &url, Some("mcp-key".to_owned()), Vec::new()).unwrap()
+            },
+        );
+        let modules = Modules::new(sandbox::Sandbox::new().unwrap(), BTreeMap::new());
+        let hands = Hands::new(HandOptions {
+            surfaces: Some(Arc::new(surfaces::Surfaces::open(&options).unwrap())),
+            modules: Some(modules.with_examples().unwrap()),
+            models: Some(Models::new(mock_models(Arc::clone(&secrets)))),
+            mcp: Some(mcp),
+        });
+        let settings = Settings { test_seams: true, ..Settings::default() };
+        let limits = RateLimits::default();
+        Self::start_in(folder, settings, limits, Capabilities::OURS, secrets, Some(hands)).await
+    }
+
+    async fn start_in(
+        folder: TempDir,
+        settings: Settings,
+        limits: RateLimits,
+        capabilities: Capabilities,
+        secrets: Arc<dyn Secrets>,
+        hands: Option<Hands>,
+    ) -> Self {
+        super::logs::log();
         let store = Arc::new(SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap());
         let runs = Runs::new(RunOptions {
             store: store.clone(),
@@ -86,19 +128,11 @@ impl Host {
             token_secrets: vec![[7; 32]],
             public_url: "http://host.test".to_owned(),
             audit_key: AuditKey::from_seed([9; 32]),
-            secrets: Arc::new(NoSecrets),
+            secrets,
             outbound: Outbound::default(),
         });
-        if settings.test_seams {
-            let models = Models::new(ModelOptions {
-                providers: BTreeMap::new(),
-                default: None,
-                library: ai::prompt::library::Library::new("host"),
-                secrets: Arc::new(NoSecrets),
-                outbound: Outbound::default(),
-                mock: true,
-            });
-            runs.equip(Hands::new(HandOptions { models: Some(models), ..HandOptions::default() }));
+        if let Some(hands) = hands {
+            runs.equip(hands);
         }
         put_keys(&runs).await;
         let clock = runs.clone();
@@ -226,6 +260,35 @@ impl Host {
                 return self.get(&format!("/v1/runs/{run_id}")).await.expect(200);
             }
         }
+    }
+}
+
+/// The secret that suites ask for, and what it must never be seen as.
+pub(crate) const CANARY: (&str, &str) = ("openwop-conformance-canary-secret", "a-canary-that-nobody-may-see");
+
+/// That secret, and the key of other hosts of these tests.
+struct Canary;
+
+impl Secrets for Canary {
+    fn resolve(&self, _: &str, id: &str) -> Result<SecretValue, SecretError> {
+        let known = [CANARY, ("mcp-key", KEY)].into_iter().find(|(known, _)| *known == id);
+        known.map(|(_, value)| SecretValue::new(value.to_owned())).ok_or(SecretError::Unknown)
+    }
+
+    fn known(&self) -> Vec<(String, String)> {
+        vec![("a".to_owned(), CANARY.0.to_owned())]
+    }
+}
+
+/// A model that pretends, and no other.
+fn mock_models(secrets: Arc<dyn Secrets>) -> ModelOptions {
+    ModelOptions {
+        providers: BTreeMap::new(),
+        default: None,
+        library: ai::prompt::library::Library::new("host"),
+        secrets,
+        outbound: Outbound::default(),
+        mock: true,
     }
 }
 

@@ -14,8 +14,13 @@ use host::runs::secrets::Secrets;
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
-/// The models of the settings. With `mock`, one that pretends may be asked too.
-pub(super) fn open(settings: &Settings, secrets: Arc<dyn Secrets>, mock: bool) -> Result<Models, Failure> {
+/// The models of the settings, and the prompts that workflows may refer to. With `mock`, one that pretends may be asked too.
+pub(super) fn open(
+    settings: &Settings,
+    secrets: Arc<dyn Secrets>,
+    library: Library,
+    mock: bool,
+) -> Result<Models, Failure> {
     let mut providers = BTreeMap::new();
     let mut default = None;
     for (name, members) in &settings.models.value {
@@ -55,12 +60,5 @@ pub(super) fn open(settings: &Settings, secrets: Arc<dyn Secrets>, mock: bool) -
     if default.is_none() && providers.len() == 1 {
         default = providers.keys().next().cloned();
     }
-    Ok(Models::new(Options {
-        providers,
-        default,
-        library: Library::new("host"),
-        secrets,
-        outbound: Outbound::anywhere(),
-        mock,
-    }))
+    Ok(Models::new(Options { providers, default, library, secrets, outbound: Outbound::anywhere(), mock }))
 }

@@ -1,0 +1,126 @@
+//! One call of a model, from its first request to what comes of it.
+
+use std::time::Duration;
+
+use ai::completion::{Attempt, Completion, Next, Step};
+use ai::node::Node;
+use ai::provider::Reply;
+use ai::reasoning::{Block, DEFAULT_TOKEN_LIMIT, Settings, Verbosity};
+use ai::redact::{Redactor, Secret};
+use flow::engine::Told;
+use flow::failure::FailureCode;
+use flow::state::RunError;
+use serde_json::Value;
+
+use super::super::ledger::{Claim, Ledger, Unwritable};
+use super::super::{Asked, Performed};
+use super::{Models, Provider, Trouble, event, outputs};
+
+/// One call on its way.
+pub(super) struct Door<'a> {
+    pub(super) models: &'a Models,
+    pub(super) asked: Asked<'a>,
+    /// Nobody where one pretends.
+    pub(super) provider: Option<&'a Provider>,
+    pub(super) credential: Option<&'a str>,
+    /// How much of what the model thinks is recorded.
+    pub(super) verbosity: Verbosity,
+}
+
+impl Door<'_> {
+    /// Feeds the machine until it is at its end.
+    pub(super) async fn drive(
+        &self,
+        node: &Node,
+        mut completion: Completion,
+        first: ai::completion::Call,
+        mut told: Vec<Told>,
+    ) -> Result<Performed, Trouble> {
+        let mut call = first;
+        loop {
+            let attempt = self.attempt(&call).await.map_err(|error| Trouble { told: told.clone(), error })?;
+            let Step { events, next } = completion.on(attempt);
+            told.extend(events.into_iter().map(event));
+            match next {
+                Next::Call(next) => call = next,
+                Next::Done(done) => {
+                    told.extend(self.thoughts(&done.reply));
+                    told.extend(outputs::chunks(node, self.asked, &done.reply));
+                    return Ok(Performed { told, outcome: Ok(outputs::of(node, &done)) });
+                }
+                Next::Failed(failed) => {
+                    let error = RunError::new(failed.code.as_str(), failed.message);
+                    return Ok(Performed { told, outcome: Err(error) });
+                }
+            }
+        }
+    }
+
+    /// What comes of a call: what was recorded, or else what the provider says now.
+    async fn attempt(&self, call: &ai::completion::Call) -> Result<Attempt, RunError> {
+        let Some(provider) = self.provider else {
+            let reply = self.models.programs().answer(self.asked.node_id, &call.request);
+            return Ok(Attempt::Reply(reply));
+        };
+        let id = format!("{}.{}", self.asked.invocation, call.ordinal);
+        let ledger = self.asked.ledger;
+        match ledger.claim(&id).await.map_err(|error| unrecorded(&error))? {
+            Claim::New => {}
+            Claim::Done(recorded) => {
+                let record: Value = serde_json::from_slice(&recorded).unwrap_or_default();
+                if let Some(reply) = Reply::from_record(&record) {
+                    return Ok(Attempt::Recorded(reply));
+                }
+                return Err(unknown());
+            }
+            // A call that failed on the way is the same call again, in this life; in another one nobody knows.
+            Claim::Unknown if call.wait_ms > 0 => {}
+            Claim::Unknown => return Err(unknown()),
+        }
+        if call.wait_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(call.wait_ms)).await;
+        }
+        let sent = provider.send(&self.models.options.outbound, &call.request, self.credential, &id).await;
+        match sent {
+            Ok(reply) => {
+                self.record(ledger, &id, &reply).await?;
+                Ok(Attempt::Reply(reply))
+            }
+            Err(error) => Ok(Attempt::Failed(error)),
+        }
+    }
+
+    /// What the model thought, as events.
+    fn thoughts(&self, reply: &Reply) -> Vec<Told> {
+        let pinned = self.asked.call.agent.as_ref().and_then(|agent| agent["agentId"].as_str());
+        let block = Block::new(Settings {
+            agent_id: pinned.map_or_else(|| format!("node:{}", self.asked.node_id), str::to_owned),
+            verbosity: self.verbosity,
+            token_limit: DEFAULT_TOKEN_LIMIT,
+            streaming: false,
+            redactor: self.redactor(),
+        });
+        block.close(reply.reasoning.as_deref()).into_iter().map(event).collect()
+    }
+
+    /// What takes the credential out of whatever is recorded.
+    fn redactor(&self) -> Redactor {
+        Redactor::new(self.credential.map(|value| Secret::new("credential", value)))
+    }
+
+    async fn record(&self, ledger: &dyn Ledger, id: &str, reply: &Reply) -> Result<(), RunError> {
+        let mut record = reply.to_record();
+        self.redactor().value(&mut record);
+        ledger.finish(id, record.to_string().into_bytes()).await.map_err(|error| unrecorded(&error))
+    }
+}
+
+fn unknown() -> RunError {
+    let message =
+        "the host ended while a model was asked, and its answer was not recorded; it is not asked again";
+    RunError::of(FailureCode::EffectOutcomeUnknown, message)
+}
+
+fn unrecorded(error: &Unwritable) -> RunError {
+    RunError::of(FailureCode::NodeFailed, format!("no model was asked: {error}"))
+}

@@ -1,0 +1,258 @@
+//! What comes of an envelope, asked without a run. The judgement is that of the crate of models; nothing is decided here.
+//!
+//! With `projectTo` the events that follow are kept beside the logs of runs, where seams read them. With `persistedDedup` that log says
+//! what came before, as it would in a process that remembers nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use ai::completion::Counter;
+use ai::envelope::{
+    Acceptance, Contract, Counters, Kinds, Outcome, Prior, RefusalMode, Strictness, Verdict, accept, project,
+};
+use ai::redact::{Redactor, Secret};
+use ai::trust::Trust;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::super::answer;
+use super::super::exchange::Call;
+use super::super::route::Answered;
+use super::super::test_log::TestEvent;
+use super::models::MAX_RUN_ID_BYTES;
+use super::seams;
+use super::trouble::invalid_argument;
+
+/// How many envelopes are remembered.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// What came of the envelopes so far, by correlation id.
+#[derive(Default)]
+pub(in super::super) struct Correlations(Mutex<BTreeMap<String, Prior>>);
+
+impl Correlations {
+    fn get(&self, id: &str) -> Option<Prior> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    fn keep(&self, id: String, prior: Prior) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_REMEMBERED {
+            kept.pop_first();
+        }
+        kept.insert(id, prior);
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// `POST /v1/host/sample/envelope/accept`
+pub(in super::super) async fn accept_envelope(call: Call) -> Answered {
+    Ok(accepted(&call).unwrap_or_else(invalid_argument))
+}
+
+fn accepted(call: &Call) -> Result<Response, &'static str> {
+    let body = &call.body;
+    let envelope = body.get("envelope").filter(|given| !given.is_null()).ok_or("`envelope` is missing")?;
+    let mut kinds = match texts(body, "hostSupportedEnvelopes")? {
+        Some(supported) => Kinds::only(supported),
+        None => Kinds::any(),
+    };
+    for (kind, version) in body.get("schemaVersionFloor").and_then(Value::as_object).into_iter().flatten() {
+        kinds.version(kind, version.as_u64().ok_or("`schemaVersionFloor` has integers from 0")?);
+    }
+    let strictness = match body.get("envelopeStrictness").and_then(Value::as_str) {
+        None => Strictness::Warn,
+        Some(word) => Strictness::parse(word).ok_or("`envelopeStrictness` is `warn` or `strict`")?,
+    };
+    let run_trust = match body.get("runTrustBoundary").and_then(Value::as_str) {
+        None => None,
+        Some(word) => Some(Trust::parse(word).ok_or("`runTrustBoundary` is `trusted` or `untrusted`")?),
+    };
+    let projection = Projected::read(body)?;
+    let mode = projection.as_ref().map_or(RefusalMode::FailNode, |projection| projection.refusal_mode);
+    let contract = texts(body, "nodeAllowedKinds")?.map(|kinds| Contract::new(kinds, mode));
+    let priors = priors(body)?;
+    let log = match body.get("persistedDedup").filter(|given| !given.is_null()) {
+        None => None,
+        Some(given) => Some(logged(call, run_id(given)?)),
+    };
+    // What the caller says came before, else what came before: in this process, or where the log of the run is asked, there.
+    let known = |id: &str| match &log {
+        Some(log) => from_log(log, id),
+        None => call.state.correlations.get(id),
+    };
+    let prior = |id: &str| priors.get(id).cloned().or_else(|| known(id));
+    let redactor = Redactor::new(canaries(body)?);
+    let gate = body.get("approvalGateContext").and_then(Value::as_bool).unwrap_or(false);
+    let mut verdict = accept(&Acceptance {
+        envelope,
+        supported: true,
+        kinds: &kinds,
+        strictness,
+        contract: contract.as_ref(),
+        counters: counters(body)?,
+        redactor: &redactor,
+        run_trust,
+        prior: &prior,
+        approves: gate || body.get("boundInterruptKind").and_then(Value::as_str) == Some("approval"),
+        clarifications: true,
+    });
+    if let Some(projection) = projection {
+        projection.record(call, &mut verdict, &kinds);
+    }
+    let outcome = verdict.outcome.to_value();
+    // What may be tried again is not an outcome that stays.
+    if let Some(known) =
+        verdict.envelope.as_ref().filter(|_| verdict.outcome.status() == "accepted" && !verdict.is_recorded())
+    {
+        let prior = Prior { envelope_type: known.kind.clone(), outcome: outcome.clone() };
+        call.state.correlations.keep(known.correlation_id.clone(), prior);
+    }
+    Ok(answer::json(200, &outcome))
+}
+
+fn texts(body: &Value, name: &str) -> Result<Option<Vec<String>>, &'static str> {
+    let Some(given) = body.get(name).filter(|given| !given.is_null()) else { return Ok(None) };
+    let items =
+        given.as_array().map(|items| items.iter().map(|item| item.as_str().map(str::to_owned)).collect());
+    items.flatten().map(Some).ok_or("lists of kinds are lists of texts")
+}
+
+fn counters(body: &Value) -> Result<Counters, &'static str> {
+    let counter = |name: &str| match body.get("counters").and_then(|counters| counters.get(name)) {
+        None | Some(Value::Null) => Ok(None),
+        Some(given) => {
+            let number = |name: &str| given.get(name).and_then(Value::as_u64);
+            let counter = number("current").zip(number("cap")).map(|(current, cap)| Counter { current, cap });
+            counter.map(Some).ok_or("a counter is `{current, cap}`, both integers from 0")
+        }
+    };
+    Ok(Counters {
+        envelopes: counter("envelopesPerTurn")?,
+        schema: counter("schemaRounds")?,
+        clarification: counter("clarificationRounds")?,
+    })
+}
+
+fn priors(body: &Value) -> Result<BTreeMap<String, Prior>, &'static str> {
+    let mut priors = BTreeMap::new();
+    for given in body.get("priorCorrelations").and_then(Value::as_array).into_iter().flatten() {
+        let text = |name: &str| given.get(name).and_then(Value::as_str).map(str::to_owned);
+        let (Some(id), Some(envelope_type)) = (text("correlationId"), text("envelopeType")) else {
+            return Err("`priorCorrelations` has `{correlationId, envelopeType, outcome}`");
+        };
+        let outcome = given.get("outcome").cloned().unwrap_or_default();
+        priors.insert(id, Prior { envelope_type, outcome });
+    }
+    Ok(priors)
+}
+
+fn canaries(body: &Value) -> Result<Vec<Secret>, &'static str> {
+    let given = body.get("byokCanaries").and_then(Value::as_array);
+    let secret = |canary: &Value| {
+        let text = |name: &str| canary.get(name).and_then(Value::as_str);
+        Some(Secret::new(text("secretId")?, text("value")?))
+    };
+    let secrets: Option<Vec<Secret>> = given.into_iter().flatten().map(secret).collect();
+    secrets.ok_or("`byokCanaries` has `{secretId, value}`, both texts")
+}
+
+fn run_id(given: &Value) -> Result<&str, &'static str> {
+    let id =
+        given.get("runId").and_then(Value::as_str).filter(|id| (1..=MAX_RUN_ID_BYTES).contains(&id.len()));
+    id.ok_or("`runId` is a text of 1 to 256 bytes")
+}
+
+/// Where the events of an envelope go.
+struct Projected<'b> {
+    run_id: &'b str,
+    node_id: &'b str,
+    refusal_mode: RefusalMode,
+}
+
+impl<'b> Projected<'b> {
+    fn read(body: &'b Value) -> Result<Option<Self>, &'static str> {
+        let Some(given) = body.get("projectTo").filter(|given| !given.is_null()) else { return Ok(None) };
+        let text = |name: &str| given.get(name).and_then(Value::as_str);
+        let refusal_mode = match text("refusalMode") {
+            None => RefusalMode::FailNode,
+            Some(word) => {
+                RefusalMode::parse(word).ok_or("`refusalMode` is `fail-node` or `discard-and-warn`")?
+            }
+        };
+        Ok(Some(Self { run_id: run_id(given)?, node_id: text("nodeId").unwrap_or("node"), refusal_mode }))
+    }
+
+    /// Records what follows, and says so in the outcome.
+    fn record(&self, call: &Call, verdict: &mut Verdict, kinds: &Kinds) {
+        let (log, tenant) = (&call.state.test_log, &call.caller.tenant);
+        let projection = project(verdict, self.node_id, self.refusal_mode);
+        let now = call.state.runs.now();
+        let ids = projection.events.into_iter().map(|event| {
+            let event = TestEvent {
+                kind: event.kind.as_str(),
+                payload: Value::Object(event.payload),
+                cause: projection.causation_id.as_deref(),
+                node: Some(self.node_id),
+                trust: Some(projection.content_trust.as_str()),
+            };
+            let event = log.append(tenant, self.run_id, &event, now);
+            event["eventId"].as_str().unwrap_or_default().to_owned()
+        });
+        let ids: Vec<String> = ids.collect();
+        let name = format!("envelope.{}", verdict.outcome.status());
+        log.span(tenant, self.run_id, &name, &attributes(verdict, kinds));
+        if let Outcome::Accepted { recorded_event_ids, .. } = &mut verdict.outcome {
+            *recorded_event_ids = ids;
+        }
+    }
+}
+
+/// What a span says of an envelope: names and words, and nothing of what it says.
+fn attributes(verdict: &Verdict, kinds: &Kinds) -> Value {
+    let mut attributes = json!({
+        "envelope_outcome": verdict.outcome.status(),
+        "envelope_schema_version_drift": verdict.drift,
+        "envelope_content_trust": verdict.trust.as_str(),
+    });
+    if let Some(envelope) = &verdict.envelope {
+        attributes["envelope_type"] = envelope.kind.as_str().into();
+        attributes["envelope_id"] = envelope.envelope_id.as_str().into();
+        attributes["envelope_correlation_id"] = envelope.correlation_id.as_str().into();
+        attributes["envelope_schema_version"] = envelope.schema_version.into();
+        if let Some(floor) = kinds.current(&envelope.kind) {
+            attributes["envelope_schema_version_floor"] = floor.into();
+        }
+    }
+    attributes
+}
+
+/// The events of a run, and those that were projected to it.
+fn logged(call: &Call, run_id: &str) -> Vec<Value> {
+    let mut events = seams::recorded(call, run_id).map(|(events, _)| events).unwrap_or_default();
+    events.extend(call.state.test_log.events(&call.caller.tenant, run_id));
+    events
+}
+
+/// What came of an envelope, read off the events that it caused. Where it was refused there is nothing: it may come again.
+fn from_log(log: &[Value], correlation_id: &str) -> Option<Prior> {
+    let caused: Vec<&Value> = log.iter().filter(|event| event["causationId"] == correlation_id).collect();
+    let (envelope_type, envelope_id) = caused.iter().find_map(|event| {
+        let fields = &event["payload"]["fields"];
+        match event["type"].as_str() {
+            Some("log.appended") => Some((fields["envelopeType"].as_str()?, fields["envelopeId"].clone())),
+            Some("interrupt.requested") => Some(("clarification.request", event["payload"]["key"].clone())),
+            _ => None,
+        }
+    })?;
+    let ids: Vec<&Value> = caused.iter().map(|event| &event["eventId"]).collect();
+    let trust = caused.first().and_then(|event| event["contentTrust"].as_str()).unwrap_or("trusted");
+    let outcome = json!({
+        "status": "accepted", "recordedEventIds": ids, "envelopeId": envelope_id,
+        "normalizedMeta": {"contentTrust": trust},
+    });
+    Some(Prior { envelope_type: envelope_type.to_owned(), outcome })
+}

@@ -1,0 +1,99 @@
+//! Telling a client how far the run of its call is, where it asked to be told.
+//!
+//! A client names a token with its request, and is sent `notifications/progress` under it before the answer. What is told is a number and
+//! nothing of the run. Whoever reads slowly misses some of it: a run waits for nobody.
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::message::Message;
+
+/// The longest token that is sent back, in bytes.
+const MAX_TOKEN_BYTES: usize = 256;
+
+/// Where progress is told.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    token: Value,
+    to: mpsc::Sender<Value>,
+    /// How many nodes the workflow has, and how many times one of them was done with.
+    total: u64,
+    done: u64,
+}
+
+/// The token that a message names: a number, or a text that is not too long.
+pub(crate) fn token(message: &Message) -> Option<Value> {
+    let token = message.params.get("_meta")?.get("progressToken")?;
+    match token {
+        Value::Number(_) => Some(token.clone()),
+        Value::String(text) if text.len() <= MAX_TOKEN_BYTES => Some(token.clone()),
+        _ => None,
+    }
+}
+
+impl Progress {
+    /// Told under a token, of a workflow with so many nodes.
+    pub(super) fn new(token: Value, to: mpsc::Sender<Value>, nodes: usize) -> Self {
+        Self { token, to, total: u64::try_from(nodes).unwrap_or(u64::MAX), done: 0 }
+    }
+
+    /// Takes note of events of the run, and tells of them at most once.
+    pub(super) fn note<'e>(&mut self, events: impl Iterator<Item = &'e str>) {
+        let ends = |text: &&str| {
+            let event: Value = serde_json::from_str(text).unwrap_or_default();
+            matches!(event["type"].as_str(), Some("node.completed" | "node.skipped" | "node.failed"))
+        };
+        let more = u64::try_from(events.filter(ends).count()).unwrap_or(0);
+        if more == 0 {
+            return;
+        }
+        self.done += more;
+        let mut params = json!({"progressToken": self.token, "progress": self.done});
+        // Nodes of a loop are done with more than once: then nobody knows how many times in all.
+        if self.done <= self.total {
+            params["total"] = self.total.into();
+        }
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        drop(self.to.try_send(told));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_only_grow_and_nobody_is_waited_for() {
+        let (to, mut told) = mpsc::channel(2);
+        let mut progress = Progress::new(json!("t"), to, 2);
+        let event = |kind: &str| json!({"type": kind, "nodeId": "secret-name"}).to_string();
+        let done = event("node.completed");
+        for batch in [
+            vec![event("run.started")],
+            vec![done.clone(), event("node.skipped")],
+            vec![done.clone()],
+            vec![done],
+        ] {
+            progress.note(batch.iter().map(String::as_str));
+        }
+        let first = told.try_recv().unwrap();
+        assert_eq!(first["params"], json!({"progressToken": "t", "progress": 2, "total": 2}));
+        assert_eq!(told.try_recv().unwrap()["params"], json!({"progressToken": "t", "progress": 3}));
+        assert!(told.try_recv().is_err(), "there was no room for the last, and nobody waited");
+    }
+
+    #[test]
+    fn tokens_that_are_none_are_not_sent_back() {
+        let read = |token: Value| {
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"_meta": {"progressToken": token}}});
+            match Message::read(body) {
+                super::super::Read::Request(message) => super::token(&message),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((read(json!(7)), read(json!("a"))), (Some(json!(7)), Some(json!("a"))));
+        for token in [json!(null), json!({}), json!("x".repeat(257))] {
+            assert_eq!(read(token), None);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Nodes that ask models: whether the model is able to, and what it thought.
+
+use serde_json::{Value, json};
+use server::http::Settings;
+
+use super::service::{Host, workflow};
+
+async fn events(host: &Host, run_id: &str, kind: &str) -> Vec<Value> {
+    let polled = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
+    polled["events"].as_array().unwrap().iter().filter(|event| event["type"] == kind).cloned().collect()
+}
+
+async fn asked(host: &Host, config: &Value, body: &Value) -> (String, Value) {
+    host.register(&workflow("asks", &[("ask", "core.ai.callPrompt", config.clone())], &json!([]))).await;
+    let mut body = body.clone();
+    body["workflowId"] = json!("asks");
+    let run_id = host.create_with(&body).await;
+    let run = host.end_of(&run_id).await;
+    (run_id, run)
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_do_what_the_node_needs_is_not_asked() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let able = json!({"userPrompt": "x", "requiredModelCapabilities": ["structured-output"]});
+    let (run_id, run) = asked(&host, &able, &json!({})).await;
+    assert_eq!(run["status"], "completed", "{run}");
+    assert_eq!(events(&host, &run_id, "provider.usage").await.len(), 1);
+    let other = json!({"provider": "none", "model": "m"});
+    for (fallback, attempted) in [(Value::Null, false), (other, true)] {
+        let mut config = json!({"userPrompt": "x", "requiredModelCapabilities": ["vision-input"]});
+        if !fallback.is_null() {
+            config["fallbackModel"] = fallback;
+        }
+        let (run_id, run) = asked(&host, &config, &json!({})).await;
+        assert_eq!(run["error"]["code"], "capability_not_provided", "{run}");
+        let told = events(&host, &run_id, "model.capability.insufficient").await;
+        assert_eq!(told[0]["payload"]["missingCapabilities"], json!(["vision-input"]));
+        assert_eq!(told[0]["payload"]["fallbackAttempted"], attempted);
+        assert_eq!(
+            events(&host, &run_id, "provider.usage").await,
+            Vec::<Value>::new(),
+            "nothing was paid for"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_model_thought_is_told_unless_the_caller_does_not_want_it() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    for (configurable, count) in [(json!({}), 1), (json!({"reasoningVerbosity": "off"}), 0)] {
+        let program =
+            json!({"nodeId": "ask", "program": [{"content": "Yes.", "reasoning": "It is so because."}]});
+        host.post("/v1/host/sample/test/mock-ai/program", &program).await.expect(200);
+        let body = json!({"configurable": configurable});
+        let (run_id, run) = asked(&host, &json!({"userPrompt": "x"}), &body).await;
+        assert_eq!(run["nodeStates"]["ask"]["outputs"]["content"], "Yes.", "{run}");
+        let told = events(&host, &run_id, "agent.reasoned").await;
+        assert_eq!(told.len(), count);
+        if let Some(told) = told.first() {
+            assert_eq!(told["payload"]["reasoning"], "It is so because.");
+            assert_eq!(told["payload"]["agentId"], "node:ask");
+        }
+        host.post("/v1/host/sample/test/reset", &json!({})).await.expect(200);
+    }
+}
