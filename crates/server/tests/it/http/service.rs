@@ -89,7 +89,7 @@ impl Host {
     pub(crate) async fn start_equipped(servers: &[SocketAddr]) -> Self {
         let folder = TempDir::new().unwrap();
         let secrets: Arc<dyn Secrets> = Arc::new(Canary);
-        let options = surfaces::Options::new(&folder.path().join("surfaces"));
+        let options = surfaces::Options::new(folder.path().join("surfaces"));
         let mcp = servers.iter().enumerate().fold(
             host::hands::mcp::Servers::new(Arc::clone(&secrets)),
             |known, (place, address)| {
