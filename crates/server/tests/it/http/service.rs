@@ -101,6 +101,7 @@ impl Host {
         let hands = Hands::new(HandOptions {
             surfaces: Some(Arc::new(surfaces::Surfaces::open(&options).unwrap())),
             modules: Some(modules.with_examples().unwrap()),
+            agents: None,
             models: Some(Models::new(mock_models(Arc::clone(&secrets)))),
             mcp: Some(mcp),
         });
