@@ -1,12 +1,17 @@
 //! Installing a pack of a thousand files, beside `tar -x` and one sync of the file system.
 //!
-//! `cargo bench -p packs` prints the medians and their ratio, and fails when installing takes more than one and a half times as long.
+//! `cargo bench -p packs --bench install` prints the medians and their ratio, with `-- --short` after fewer rounds, and ends with 1 when
+//! installing takes more than one and a half times as long. `BENCH_DIR` names a directory on another disk.
+//!
+//! Both unpack the same archive into a new folder of the same disk, and both end when everything is on it: `tar` with one `syncfs` behind
+//! it, installing with what it does by itself. Beside that, installing reads the manifest, digests the archive and every file, judges
+//! the pack, and moves it into its place in one step.
 #![expect(clippy::print_stdout, reason = "a benchmark is read by people")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use packs::archive::Limits;
@@ -16,31 +21,38 @@ use packs::time::Millis;
 use packs::trust::TrustPolicy;
 
 const FILES: usize = 1000;
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 31;
+const SHORT: usize = 9;
 const BOUND: f64 = 1.5;
 
-fn main() {
+fn main() -> ExitCode {
     // Somebody who only wants to know whether it builds.
     if std::env::args().any(|argument| argument == "--test" || argument == "--list") {
-        return;
+        return ExitCode::SUCCESS;
     }
+    let rounds = if std::env::args().any(|argument| argument == "--short") { SHORT } else { ROUNDS };
     let archive = archive();
-    let folder = tempfile::tempdir_in(std::env::var_os("BENCH_DIR").unwrap_or_else(|| ".".into())).unwrap();
+    let disk = std::env::var_os("BENCH_DIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+    let folder = tempfile::tempdir_in(disk).unwrap();
     let packed = folder.path().join("pack.tgz");
     std::fs::write(&packed, &archive).unwrap();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        // One after the other, so that both meet the same machine.
+    for round in 0..rounds {
+        // In turns, so that both meet the same machine.
         theirs.push(untar(&packed, &folder.path().join(format!("tar-{round}"))));
         ours.push(install(&archive, &folder.path().join(format!("packs-{round}"))));
     }
     let (ours, theirs) = (median(ours), median(theirs));
     let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
-    println!("{FILES} files, {} bytes packed, median of {ROUNDS}", archive.len());
-    println!("install            {ours:>10.2?}");
-    println!("tar -x and syncfs  {theirs:>10.2?}");
-    println!("ratio              {ratio:>10.2}");
-    assert!(ratio <= BOUND, "installing takes more than {BOUND} times as long as tar");
+    println!("{FILES} files, {} bytes packed, median of {rounds}", archive.len());
+    println!("  tar -x and syncfs  {theirs:>10.2?}");
+    println!("  install            {ours:>10.2?}   {ratio:.2} of tar and syncfs, at most {BOUND}");
+    if ratio > BOUND {
+        println!("\nBroken: install.");
+        return ExitCode::FAILURE;
+    }
+    println!("\nEvery limit holds.");
+    ExitCode::SUCCESS
 }
 
 /// A thousand files of about two kilobytes, in fifty folders.

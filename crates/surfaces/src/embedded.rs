@@ -1,12 +1,13 @@
 //! The room that the embedded surfaces share: one SQLite file, one thread that writes, readers that wait for nobody.
 //!
 //! ```text
-//!   change ─► bounded queue ─► writer thread: BEGIN · savepoint each · COMMIT (one fsync) ─► answer, answer, answer
+//!   change ─► bounded queue ─► writer thread: BEGIN · change, change, change · COMMIT (one fsync) ─► answer, answer, answer
 //!   read   ─► a connection of the pool: its own snapshot of the file, never behind the writer
 //! ```
 //!
 //! What queues up while one transaction is made durable is the next one, so callers that come together share a commit and one that comes
-//! alone waits for nobody. A change that is refused is taken back alone; those beside it happen.
+//! alone waits for nobody. A change that is refused is taken back alone; those beside it happen: where it had changed something already,
+//! all of them are made again, each in a savepoint of its own. Savepoints cost more than most changes, and refusals that come late are rare.
 //!
 //! # Effects
 //! A change under an effect's identity looks for the identity first, and stores it with its answer in the same transaction. The identity
@@ -30,7 +31,8 @@ use serde::de::DeserializeOwned;
 use self::readers::Readers;
 use self::task::Task;
 use self::writer::Writer;
-use crate::call::Scope;
+use crate::apart;
+use crate::call::{Scope, Tenant};
 use crate::error::{Code, SurfaceError};
 
 pub use self::effects::{MAX_EFFECT_BYTES, RETENTION_MS};
@@ -105,14 +107,15 @@ impl Database {
 
     /// Makes a change, at most once where the scope has an effect's identity. It is on the disk when this returns.
     ///
-    /// `op` names what is done, as in `kv.set`: an identity is good for one operation.
+    /// `op` names what is done, as in `kv.set`: an identity is good for one operation. `change` may be called again when a change beside
+    /// it was refused and the transaction of both was rolled back, so it does nothing but what it does to the connection.
     ///
     /// # Errors
     /// The refusal of the change, which then left no trace, or `surface_unavailable`.
     pub async fn change<T, F>(&self, scope: &Scope, op: &'static str, change: F) -> Result<T, SurfaceError>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, Refused> + Send + 'static,
+        F: Fn(&Connection) -> Result<T, Refused> + Send + 'static,
     {
         self.change_then(scope, op, change, |_| ()).await
     }
@@ -131,7 +134,7 @@ impl Database {
     ) -> Result<T, SurfaceError>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, Refused> + Send + 'static,
+        F: Fn(&Connection) -> Result<T, Refused> + Send + 'static,
         A: FnOnce(&T) + Send + 'static,
     {
         let (task, answer) = Task::new(self.name, scope, op, change, then)?;
@@ -171,7 +174,7 @@ impl Database {
         }
     }
 
-    /// Reads on a thread of its own, for what may take a while.
+    /// Reads on a thread of its own, for a page of rows.
     ///
     /// # Errors
     /// As [`Database::read`].
@@ -184,6 +187,22 @@ impl Database {
         match tokio::task::spawn_blocking(move || database.read(read)).await {
             Ok(told) => told,
             Err(_) => Err(self.closed()),
+        }
+    }
+
+    /// Reads on a thread that gives way to everything else, for what goes through a lot of rows. Tenants take turns.
+    ///
+    /// # Errors
+    /// As [`Database::read`].
+    pub async fn read_long<T, F>(self: &Arc<Self>, tenant: &Tenant, read: F) -> Result<T, SurfaceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Refused> + Send + 'static,
+    {
+        let database = Arc::clone(self);
+        match apart::run(tenant, move || database.read(read)).await {
+            Some(told) => told,
+            None => Err(self.closed()),
         }
     }
 

@@ -19,6 +19,7 @@
 //! * Time arrives with the call.
 #![deny(missing_docs)]
 
+mod apart;
 pub mod args;
 pub mod blob;
 pub mod cache;

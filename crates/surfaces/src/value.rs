@@ -1,12 +1,17 @@
 //! JSON values, as they are stored and compared.
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::error::{Code, SurfaceError};
 
 /// The bytes of a value.
 pub(crate) fn bytes_of(value: &Value) -> Vec<u8> {
     serde_json::to_vec(value).expect("a `Value` has only finite numbers and text keys")
+}
+
+/// The bytes of an object.
+pub(crate) fn bytes_of_object(object: &Map<String, Value>) -> Vec<u8> {
+    serde_json::to_vec(object).expect("a `Value` has only finite numbers and text keys")
 }
 
 /// The value of bytes that were stored.

@@ -1,7 +1,7 @@
 //! Vectors, found by their direction.
 //!
 //! A collection belongs to a tenant and has vectors of one length. They are kept in tables of sqlite-vec, one for each length, and the number of
-//! the collection is the partition key of those tables: a query reads the blocks of one collection and no other.
+//! the collection is the partition key of those tables: a query reads the blocks of one collection and no other, and compares all of them.
 //!
 //! Vectors are kept with length 1. Nearness is the cosine of the angle between two vectors: 1 is the same direction, 0 is a right angle, −1
 //! is the opposite. A vector without a direction (all zeros) is refused.
@@ -9,6 +9,7 @@
 mod embedded;
 mod extension;
 pub(crate) mod json;
+mod scan;
 
 use serde_json::{Map, Value};
 

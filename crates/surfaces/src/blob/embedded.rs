@@ -122,10 +122,8 @@ impl EmbeddedBlobs {
             written.await.map_err(|_| broken("the content could not be written"))?;
         written.map_err(|cause| broken(&format!("the content could not be written: {cause}")))?;
         let (of, limits) = (scope.clone(), Arc::clone(&self.limits));
-        let put = move |connection: &Connection| {
-            let stored = Stored { digest, content_type };
-            objects::put(connection, &of, &limits, &at, &stored, size)
-        };
+        let stored = Stored { digest, content_type };
+        let put = move |connection: &Connection| objects::put(connection, &of, &limits, &at, &stored, size);
         let clean = self.clean_later(&tenant);
         self.database.change_then(scope, "blob.put", put, move |gone| clean(*gone)).await?;
         doubt.content = None;

@@ -1,7 +1,8 @@
 //! When the write-ahead log is copied into the file.
 //!
 //! Left to itself, SQLite copies the log inside the commit that makes it long, and whoever waits for that commit waits for the copy. Here
-//! it is copied after the answers are out: as soon as nobody waits, or, under a load that never pauses, once for every [`LONG`] frames.
+//! it is copied after the answers are out: as soon as nobody came for a few milliseconds, or, under a load that never pauses, once for
+//! every [`LONG`] frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,19 +32,30 @@ impl Log {
         Ok(Self { frames, tried_at: 0 })
     }
 
-    /// Called by the writer after its answers.
-    pub(super) fn answered(&mut self, writer: &Connection, is_idle: bool) {
+    /// How many frames it has that were not tried to be copied.
+    fn new_frames(&mut self) -> u32 {
         let frames = self.frames.load(Ordering::Relaxed);
         // The log began anew since.
         if frames < self.tried_at {
             self.tried_at = 0;
         }
-        let enough = if is_idle { WORTH_IT } else { LONG };
-        if frames - self.tried_at < enough {
-            return;
-        }
+        frames - self.tried_at
+    }
+
+    /// Whether it is copied once nobody waits.
+    pub(super) fn is_worth_copying(&mut self) -> bool {
+        self.new_frames() >= WORTH_IT
+    }
+
+    /// Whether it is copied though somebody waits.
+    pub(super) fn is_long(&mut self) -> bool {
+        self.new_frames() >= LONG
+    }
+
+    /// Copies what it has.
+    pub(super) fn copy(&mut self, writer: &Connection) {
         // One that fails, or that a reader of something old holds back, is made again when the log is longer; nothing is lost by it.
         let _ = writer.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        self.tried_at = frames;
+        self.tried_at = self.frames.load(Ordering::Relaxed);
     }
 }

@@ -32,11 +32,11 @@ impl From<rusqlite::Error> for Refused {
 
 /// What the writer sees of a change.
 pub(super) trait Job: Send {
-    /// Makes the change inside a savepoint. Says whether it is kept.
+    /// Makes the change inside the transaction. It may be made again after the transaction was rolled back.
     ///
     /// # Errors
     /// Those after which SQLite may have ended the transaction itself: the whole batch is given up.
-    fn apply(&mut self, connection: &Connection) -> rusqlite::Result<bool>;
+    fn apply(&mut self, connection: &Connection) -> rusqlite::Result<Applied>;
 
     /// Answers whoever waits, once the transaction is on the disk or given up.
     fn done(self: Box<Self>, committed: Result<(), &SurfaceError>);
@@ -45,13 +45,24 @@ pub(super) trait Job: Send {
     fn now(&self) -> i64;
 }
 
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Applied {
+    /// It is kept.
+    Kept,
+    /// It was refused before it changed anything.
+    Untouched,
+    /// It was refused, and what it did until then has to be taken back.
+    Undo,
+}
+
 pub(super) struct Task<T, F, A> {
     store: &'static str,
     tenant: Tenant,
     effect: Option<String>,
     op: &'static str,
     now: i64,
-    change: Option<F>,
+    change: F,
     then: A,
     outcome: Option<Result<T, SurfaceError>>,
     is_old: bool,
@@ -63,7 +74,7 @@ type Answer<T> = oneshot::Receiver<Result<T, SurfaceError>>;
 impl<T, F, A> Task<T, F, A>
 where
     T: Serialize + DeserializeOwned,
-    F: FnOnce(&Connection) -> Result<T, Refused>,
+    F: Fn(&Connection) -> Result<T, Refused>,
 {
     pub(super) fn new(
         store: &'static str,
@@ -82,7 +93,7 @@ where
             effect: scope.effect.clone(),
             op,
             now: scope.at(),
-            change: Some(change),
+            change,
             then,
             outcome: None,
             is_old: false,
@@ -92,14 +103,14 @@ where
     }
 
     fn once(&mut self, connection: &Connection) -> Result<T, Refused> {
+        self.is_old = false;
         if let Some(effect) = &self.effect
             && let Some(answer) = effects::find(connection, &self.tenant, effect, self.op)?
         {
             self.is_old = true;
             return Ok(answer);
         }
-        let change = self.change.take().expect("a task is applied once");
-        let answer = change(connection)?;
+        let answer = (self.change)(connection)?;
         if let Some(effect) = &self.effect {
             effects::store(connection, &self.tenant, effect, self.op, self.now, &answer)?;
         }
@@ -110,19 +121,24 @@ where
 impl<T, F, A> Job for Task<T, F, A>
 where
     T: Serialize + DeserializeOwned + Send,
-    F: FnOnce(&Connection) -> Result<T, Refused> + Send,
+    F: Fn(&Connection) -> Result<T, Refused> + Send,
     A: FnOnce(&T) + Send,
 {
-    fn apply(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
-        let outcome = match self.once(connection) {
-            Ok(answer) => Ok(answer),
+    fn apply(&mut self, connection: &Connection) -> rusqlite::Result<Applied> {
+        self.outcome = None;
+        let before = connection.total_changes();
+        let (outcome, applied) = match self.once(connection) {
+            Ok(answer) => (Ok(answer), Applied::Kept),
             Err(Refused::Sqlite(cause)) if is_fatal(&cause) => return Err(cause),
-            Err(Refused::Sqlite(cause)) => Err(unavailable(self.store, &cause)),
-            Err(Refused::Surface(error)) => Err(error),
+            // Tables that were made are no changes of rows, so what is counted is not all.
+            Err(Refused::Sqlite(cause)) => (Err(unavailable(self.store, &cause)), Applied::Undo),
+            Err(Refused::Surface(error)) if connection.total_changes() == before => {
+                (Err(error), Applied::Untouched)
+            }
+            Err(Refused::Surface(error)) => (Err(error), Applied::Undo),
         };
-        let is_kept = outcome.is_ok();
         self.outcome = Some(outcome);
-        Ok(is_kept)
+        Ok(applied)
     }
 
     fn done(self: Box<Self>, committed: Result<(), &SurfaceError>) {

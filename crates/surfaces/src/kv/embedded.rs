@@ -130,7 +130,7 @@ impl Kv for EmbeddedKv {
                     return Ok(Swapped { swapped: false, actual });
                 }
                 put(connection, &at, &limits, &key, &value, expires)?;
-                Ok(Swapped { swapped: true, actual: swap.set })
+                Ok(Swapped { swapped: true, actual: swap.set.clone() })
             };
             self.database.change(scope, "kv.cas", change).await
         }

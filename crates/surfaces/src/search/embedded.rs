@@ -139,7 +139,7 @@ impl EmbeddedSearch {
         })?;
         let tenant = scope.tenant.clone();
         self.database
-            .read_apart(move |connection| {
+            .read_long(&scope.tenant, move |connection| {
                 let number = existing(connection, &tenant, &query.index)?;
                 let Some(words) = words else { return Ok(Vec::new()) };
                 if query.filter.is_empty() {

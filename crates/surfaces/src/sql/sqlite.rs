@@ -17,6 +17,7 @@ use futures_util::FutureExt as _;
 use self::files::Files;
 pub(crate) use self::run::check_effect;
 use super::{Dialect, Outcome, Sql, SqlLimits, Work};
+use crate::apart;
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::served::Answer;
@@ -42,9 +43,9 @@ impl SqliteFiles {
     ) -> Result<Vec<Outcome>, SurfaceError> {
         let (slot, spare) = self.files.slot(&scope.tenant, datasource);
         let mut slot = slot.lock_owned().await;
-        let (scope, limits) = (scope.clone(), Arc::clone(&self.limits));
-        let path = self.files.path(&scope.tenant, datasource);
-        let done = tokio::task::spawn_blocking(move || {
+        let (tenant, scope, limits) = (&scope.tenant, scope.clone(), Arc::clone(&self.limits));
+        let path = self.files.path(tenant, datasource);
+        let done = apart::run(tenant, move || {
             drop(spare);
             // It goes back only when the work ends in order, so a connection that somebody left in the middle is never used again.
             let mut connection = match slot.take() {
@@ -57,7 +58,7 @@ impl SqliteFiles {
             }
             outcome
         });
-        done.await.unwrap_or_else(|_| {
+        done.await.unwrap_or_else(|| {
             let message = "the database met a mistake of this program; nothing changed";
             Err(SurfaceError::new(Code::SurfaceUnavailable, message))
         })

@@ -56,7 +56,7 @@ impl Tables for EmbeddedTables {
         async move {
             check("table", &table)?;
             let (at, limits) = self.with(scope);
-            let change = move |connection: &Connection| rows::insert(connection, &at, &limits, &table, row);
+            let change = move |connection: &Connection| rows::insert(connection, &at, &limits, &table, &row);
             self.database.change(scope, "table.insert", change).await
         }
         .boxed()
@@ -66,7 +66,7 @@ impl Tables for EmbeddedTables {
         async move {
             check("table", &table)?;
             let (at, limits) = self.with(scope);
-            let change = move |connection: &Connection| rows::upsert(connection, &at, &limits, &table, row);
+            let change = move |connection: &Connection| rows::upsert(connection, &at, &limits, &table, &row);
             self.database.change(scope, "table.upsert", change).await
         }
         .boxed()
@@ -85,7 +85,7 @@ impl Tables for EmbeddedTables {
             check("table", &table)?;
             let (at, limits) = self.with(scope);
             let change =
-                move |connection: &Connection| rows::update(connection, &at, &limits, &table, &id, patch);
+                move |connection: &Connection| rows::update(connection, &at, &limits, &table, &id, &patch);
             self.database.change(scope, "table.update", change).await
         }
         .boxed()
@@ -106,7 +106,7 @@ impl Tables for EmbeddedTables {
             check("table", &query.table)?;
             let (tenant, limit) = (scope.tenant.clone(), query.limit.clamp(1, MAX_PAGE));
             let read = move |connection: &Connection| rows::query(connection, &tenant, &query, limit);
-            self.database.read_apart(read).await
+            self.database.read_long(&scope.tenant, read).await
         }
         .boxed()
     }
@@ -116,7 +116,7 @@ impl Tables for EmbeddedTables {
             check("table", &table)?;
             let tenant = scope.tenant.clone();
             let read = move |connection: &Connection| rows::count(connection, &tenant, &table, &filter);
-            self.database.read_apart(read).await
+            self.database.read_long(&scope.tenant, read).await
         }
         .boxed()
     }

@@ -14,7 +14,7 @@ use crate::embedded::Refused;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
 use crate::usage::{Usage, signed};
-use crate::value::{bytes_of, same, value_of};
+use crate::value::{bytes_of_object, same, value_of};
 
 const SURFACE: &str = "table";
 /// How many bytes of rows one page has, beside its first row.
@@ -52,9 +52,9 @@ pub(super) fn insert(
     scope: &Scope,
     limits: &Limits,
     table: &str,
-    row: Row,
+    row: &Row,
 ) -> Result<String, Refused> {
-    let id = id_of(&row)?;
+    let id = id_of(row)?;
     let old = document(connection, &scope.tenant, table, &id)?;
     if old.is_some() {
         let message = format!("a row `{}` is there already; upsert replaces it", shown(&id));
@@ -69,9 +69,9 @@ pub(super) fn upsert(
     scope: &Scope,
     limits: &Limits,
     table: &str,
-    row: Row,
+    row: &Row,
 ) -> Result<Upserted, Refused> {
-    let id = id_of(&row)?;
+    let id = id_of(row)?;
     let old = document(connection, &scope.tenant, table, &id)?;
     let created = old.is_none();
     write(connection, scope, limits, table, &id, row, old.map(|old| old.len()))?;
@@ -84,7 +84,7 @@ pub(super) fn update(
     limits: &Limits,
     table: &str,
     id: &str,
-    patch: Row,
+    patch: &Row,
 ) -> Result<bool, Refused> {
     existing(connection, &scope.tenant, table)?;
     if patch.get("id").is_some_and(|new| new.as_str() != Some(id)) {
@@ -92,8 +92,8 @@ pub(super) fn update(
     }
     let Some(old) = document(connection, &scope.tenant, table, id)? else { return Ok(false) };
     let mut row = row_of(&old)?;
-    row.extend(patch);
-    write(connection, scope, limits, table, id, row, Some(old.len()))?;
+    row.extend(patch.clone());
+    write(connection, scope, limits, table, id, &row, Some(old.len()))?;
     Ok(true)
 }
 
@@ -212,7 +212,7 @@ fn write(
     limits: &Limits,
     table: &str,
     id: &str,
-    row: Row,
+    row: &Row,
     old: Option<usize>,
 ) -> Result<(), Refused> {
     let found = find(connection, &scope.tenant, table)?;
@@ -221,8 +221,8 @@ fn write(
     if is_new_table {
         admit_table(connection, scope, limits)?;
     }
-    let grew = known.columns.admit(&row, limits.table_columns)?;
-    let document = bytes_of(&Value::Object(row));
+    let grew = known.columns.admit(row, limits.table_columns)?;
+    let document = bytes_of_object(row);
     if document.len() > limits.row_bytes {
         let (size, most) = (document.len(), limits.row_bytes);
         let message = format!("the row has {size} bytes as JSON, and at most {most} are allowed");

@@ -7,13 +7,13 @@ use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::{Map, Value};
 
-use super::{Item, Match, Query, VectorLimits, Vectors, extension};
+use super::{Item, Match, Query, VectorLimits, Vectors, extension, scan};
 use crate::args::{check_name, refuse, shown};
 use crate::call::{Scope, Tenant};
 use crate::embedded::{Database, OpenError, Refused, Schema};
 use crate::error::{Code, SurfaceError};
 use crate::served::Answer;
-use crate::value::{bytes_of, same};
+use crate::value::same;
 
 /// The name of the file.
 const FILE: &str = "vectors.sqlite3";
@@ -114,7 +114,7 @@ impl EmbeddedVectors {
         let tenant = scope.tenant.clone();
         let matches = query.matches.min(self.limits.matches);
         self.database
-            .read_apart(move |connection| {
+            .read_long(&scope.tenant, move |connection| {
                 let collection = existing(connection, &tenant, &query.collection)?;
                 if collection.dimensions != vector.len() {
                     return Err(mismatch(collection.dimensions, vector.len()).into());
@@ -322,12 +322,12 @@ fn check_bytes(connection: &Connection, tenant: &Tenant, most: u64) -> Result<()
     Ok(())
 }
 
-/// The numbers of the vectors whose metadata has these members, as a JSON list.
+/// The numbers of the vectors whose metadata has these members, in order.
 fn filtered(
     connection: &Connection,
     collection: &Collection,
     filter: &Map<String, Value>,
-) -> Result<String, Refused> {
+) -> Result<Vec<i64>, Refused> {
     let mut statement = connection
         .prepare_cached("SELECT item, metadata FROM items WHERE collection = ?1 AND metadata IS NOT NULL")?;
     let mut rows = statement.query([collection.number])?;
@@ -341,7 +341,8 @@ fn filtered(
             numbers.push(row.get(0)?);
         }
     }
-    Ok(String::from_utf8_lossy(&bytes_of(&numbers.into())).into_owned())
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 fn read_metadata(text: &str) -> Option<Map<String, Value>> {
@@ -353,25 +354,15 @@ fn knn(
     collection: &Collection,
     vector: &[f32],
     matches: usize,
-    among: Option<&str>,
+    among: Option<&[i64]>,
 ) -> rusqlite::Result<Vec<Match>> {
-    let dimensions = collection.dimensions;
-    let among_these =
-        if among.is_some() { "AND rowid IN (SELECT value FROM json_each(?4))" } else { "AND ?4 IS NULL" };
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT rowid, distance FROM vectors_{dimensions} WHERE vector MATCH ?1 AND k = ?2 AND collection = ?3 {among_these}"
-    ))?;
-    let found = statement.query_map(params![raw(vector), matches, collection.number, among], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })?;
-    let found: Vec<(i64, f64)> = found.collect::<Result<_, _>>()?;
+    let table = format!("vectors_{}", collection.dimensions);
+    let found = scan::nearest(connection, &table, collection.number, vector, matches, among)?;
     let mut item = connection.prepare_cached("SELECT id, metadata FROM items WHERE item = ?1")?;
-    let named = found.into_iter().map(|(number, distance)| {
-        item.query_row([number], |row| {
-            let metadata: Option<String> = row.get(1)?;
-            // Between two vectors of length 1, half the square of the distance is what the cosine lacks to 1.
-            let score = (1.0 - distance * distance / 2.0).clamp(-1.0, 1.0);
-            Ok(Match { id: row.get(0)?, score, metadata: metadata.as_deref().and_then(read_metadata) })
+    let named = found.into_iter().map(|near| {
+        item.query_row([near.number], |row| {
+            let metadata = row.get_ref(1)?.as_str_or_null()?.and_then(read_metadata);
+            Ok(Match { id: row.get(0)?, score: f64::from(near.score).clamp(-1.0, 1.0), metadata })
         })
     });
     named.collect()

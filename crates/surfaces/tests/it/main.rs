@@ -11,3 +11,4 @@ mod limits;
 mod page;
 mod store;
 mod tenants;
+mod together;
