@@ -123,6 +123,7 @@ impl SqliteRuns {
         configure(&beside)?;
         let log = WriteAheadLog::watch(&mut connection, beside, wal::LONG).map_err(OpenError::Thread)?;
         let memory = Arc::new(Memory::default());
+        memory.seen.notice_others(&connection)?;
         let writer = Writer::start(connection, log, Arc::clone(&memory)).map_err(OpenError::Thread)?;
         let loading = Loading::start(&memory, reader(path)?).map_err(OpenError::Thread)?;
         Ok(Self { path: path.to_owned(), _loading: loading, readers: Mutex::default(), writer, memory })

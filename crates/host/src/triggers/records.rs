@@ -144,10 +144,9 @@ async fn bury(ear: &Ear, record: &Record, moved: &Change, refusal: &Refusal) -> 
         let scope = Scope { effect: Some(effect.clone()), ..ear.scope() };
         ear.queue.publish(&scope, subject.clone(), letter.clone()).await
     });
-    match published.await {
-        None => return Step::Over,
-        // One that is too large for a message is left where it is: in its stream.
-        Some(Ok(_) | Err(_)) => {}
+    // One that is too large for a message is left where it is: in its stream.
+    if published.await.is_none() {
+        return Step::Over;
     }
     match ear.persist(|| ear.runs.move_listener(moved.clone())).await {
         None => Step::Over,

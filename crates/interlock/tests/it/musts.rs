@@ -71,7 +71,8 @@ fn rows(page: &Path) -> Vec<Row> {
     for (number, line) in text.lines().enumerate() {
         let Some(inner) = line.strip_prefix('|').and_then(|line| line.strip_suffix('|')) else { continue };
         let cells: Vec<&str> = inner.split(" | ").map(str::trim).collect();
-        let is_head = cells.first() == Some(&"rule") || inner.chars().all(|c| "|- ".contains(c));
+        let is_head = cells.first().is_some_and(|cell| cell.eq_ignore_ascii_case("rule"))
+            || inner.chars().all(|c| "|- ".contains(c));
         if is_head {
             continue;
         }

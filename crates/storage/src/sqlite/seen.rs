@@ -2,10 +2,10 @@
 //!
 //! Nearly every key is new, and to find nothing in the file costs as much as to find something. So there is a bit for each hash of a
 //! key, a little of the hash for each place: where the bit is not set the key was never seen, where it is set the file is asked.
-//! Only the writer adds keys, and it notes each before it commits it.
+//! The writer notes each key before it commits it; once another process wrote to the file, the file is always asked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use rusqlite::Connection;
@@ -20,12 +20,17 @@ pub(super) struct SeenKeys {
     words: Box<[AtomicU64]>,
     /// Whether the keys that were in the file before are noted. Until then any key may have been used.
     complete: AtomicBool,
+    /// What SQLite calls the contents of the file, as others leave it. Zero before it was asked.
+    version: AtomicI64,
+    /// Whether somebody else wrote to the file: their keys are not noted.
+    foreign: AtomicBool,
 }
 
 impl Default for SeenKeys {
     fn default() -> Self {
         let words = (0..1_usize << (BITS - 6)).map(|_| AtomicU64::new(0)).collect();
-        Self { words, complete: AtomicBool::new(false) }
+        let (complete, foreign) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { words, complete, version: AtomicI64::new(0), foreign }
     }
 }
 
@@ -45,7 +50,19 @@ impl SeenKeys {
     /// Whether the file has to be asked.
     pub(super) fn maybe(&self, hash: i64) -> bool {
         let (word, bit) = self.place(hash);
-        !self.complete.load(Ordering::Acquire) || word.load(Ordering::Acquire) & bit != 0
+        let is_sure = self.complete.load(Ordering::Acquire) && !self.foreign.load(Ordering::Acquire);
+        !is_sure || word.load(Ordering::Acquire) & bit != 0
+    }
+
+    /// Notices whether anybody else wrote to the file since this was last asked. Called with the writer's connection alone: before
+    /// the keys are loaded, and in each transaction.
+    pub(super) fn notice_others(&self, writer: &Connection) -> rusqlite::Result<()> {
+        let version = writer.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let before = self.version.swap(version, Ordering::AcqRel);
+        if before != 0 && before != version {
+            self.foreign.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Notes every key of the file, until told to stop. What is committed meanwhile, the writer notes.

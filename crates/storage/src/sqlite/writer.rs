@@ -99,6 +99,7 @@ fn together(
 /// Whether all of them happened. Otherwise none did.
 fn all_of(connection: &mut Connection, memory: &Memory, commits: &[Commit]) -> rusqlite::Result<bool> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    memory.seen.notice_others(&transaction)?;
     // Read anew in every transaction: another process may have written in between.
     let mut chains = Chains::default();
     for commit in commits {
@@ -122,6 +123,7 @@ fn one_by_one(
     commits: &[Commit],
 ) -> rusqlite::Result<Vec<Result<(), CommitError>>> {
     let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    memory.seen.notice_others(&transaction)?;
     let mut chains = Chains::default();
     let mut results = Vec::with_capacity(commits.len());
     for commit in commits {
