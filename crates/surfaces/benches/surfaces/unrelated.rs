@@ -236,7 +236,7 @@ impl Loud {
                 };
                 assert_eq!(self.texts.query(&self.scope, query).await.unwrap().len(), 10);
             }
-            _ if n % 10 == 0 => {
+            _ if n.is_multiple_of(10) => {
                 let change = json!({"sql": "UPDATE t SET body = ? WHERE id = ?", "params": [n, caller]});
                 self.sql.call(&self.scope, "execute", args(change)).await.unwrap();
             }
