@@ -176,3 +176,22 @@ fn a_workflow_that_is_run_is_validated_by_its_own_rules() {
     assert!(text(&refused.stdout).contains("/nodes/0/typeId"), "{}", text(&refused.stdout));
     assert!(text(&refused.stdout).contains("did you mean `core.approvalGate`?"), "{}", text(&refused.stdout));
 }
+
+#[test]
+fn every_example_is_valid() {
+    let examples = [
+        "hands/orders.json",
+        "release-review/release-review.yaml",
+        "release-review/review-steps.yaml",
+        "runs/guided.json",
+        "runs/hello.json",
+        "runs/nightly.yaml",
+        "triggers/order-arrived.json",
+        "triggers/place-order.json",
+    ];
+    for example in examples {
+        let file = root().join("examples").join(example);
+        let checked = run(&["workflow", "validate", file.to_str().unwrap()], b"");
+        assert_eq!(checked.status.code(), Some(0), "{example}: {}", text(&checked.stdout));
+    }
+}
