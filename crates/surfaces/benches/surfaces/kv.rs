@@ -15,15 +15,19 @@ use super::figures::{Limit, Table, median, ratio, timed};
 use super::raw::{Raw, Rows};
 use super::{Bench, CALLERS, KEYS, WORKERS, call, key, rate, scope, value};
 
+/// How far the values of one round are from those of the next.
+const ROUND: usize = 1_000_000;
+
 /// At least this part of what the statements alone do in the same time.
 const LEAST: Limit = Limit::AtLeast(0.5);
 
-pub(crate) fn rows(count: usize) -> Rows {
-    (0..count).map(|n| (key(n), serde_json::to_vec(&value(n)).unwrap())).collect()
+/// Rows of a round. SQLite does not write what is there already, so every round has values of its own.
+fn rows(count: usize, round: usize) -> Rows {
+    (0..count).map(|n| (key(n), serde_json::to_vec(&value(n + round * ROUND)).unwrap())).collect()
 }
 
 pub(crate) fn fill(bench: &Bench) {
-    let (scope, rows) = (scope(), rows(KEYS));
+    let (scope, rows) = (scope(), rows(KEYS, 0));
     bench.raw.sets_together(&rows, KEYS);
     bench.runtime.block_on(async {
         for chunk in 0..KEYS / 1000 {
@@ -81,13 +85,15 @@ pub(crate) fn gets(bench: &Bench, table: &mut Table) {
 pub(crate) fn sets(bench: &Bench, table: &mut Table) {
     const ALONE: usize = 400;
     const SHARED: usize = 12_800;
-    let rows = rows(SHARED);
-    let set = |n: usize| call("set", json!({"key": key(n), "value": value(n)}));
     let (mut raw, mut alone) = (Vec::new(), Vec::new());
     let (mut raw_shared, mut shared) = (Vec::new(), Vec::new());
-    for _ in 0..bench.rounds {
-        raw.push(timed(|| bench.raw.sets(&rows[..ALONE])));
-        let calls: Vec<Call> = (0..ALONE).map(set).collect();
+    for round in 0..bench.rounds {
+        let (one, many) = (rows(ALONE, 1 + 2 * round), rows(SHARED, 2 + 2 * round));
+        let set = |round: usize| {
+            move |n: usize| call("set", json!({"key": key(n), "value": value(n + round * ROUND)}))
+        };
+        raw.push(timed(|| bench.raw.sets(&one)));
+        let calls: Vec<Call> = (0..ALONE).map(set(1 + 2 * round)).collect();
         alone.push(timed(|| {
             bench.runtime.block_on(async {
                 for call in calls {
@@ -95,8 +101,8 @@ pub(crate) fn sets(bench: &Bench, table: &mut Table) {
                 }
             });
         }));
-        raw_shared.push(timed(|| bench.raw.sets_together(&rows, CALLERS)));
-        shared.push(by_many(bench, SHARED, set));
+        raw_shared.push(timed(|| bench.raw.sets_together(&many, CALLERS)));
+        shared.push(by_many(bench, SHARED, set(2 + 2 * round)));
     }
     table.title("kv set, on the disk when it returns");
     let (raw, raw_shared) = (median(&mut raw), median(&mut raw_shared));

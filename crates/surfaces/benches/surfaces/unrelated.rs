@@ -9,7 +9,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -36,6 +36,9 @@ const READS_A_CHANGE: usize = 5;
 const MOST_CHANGE: f64 = 1.5;
 /// A get beside the loud tenant and beside threads that compute.
 const MOST_READ: f64 = 1.5;
+
+/// The next value that was never set.
+static NEXT: AtomicUsize = AtomicUsize::new(1_000_000_000);
 
 #[derive(Default)]
 struct Calm {
@@ -96,7 +99,8 @@ fn calm(bench: &Bench, into: &mut Calm) {
 async fn measure(surfaces: Arc<Surfaces>, mut file: File) -> Calm {
     let (scope, mut measured) = (scope(), Calm::default());
     for n in 0..CHANGES {
-        let (key, value) = (key(n), value(n));
+        // SQLite does not write what is there already.
+        let (key, value) = (key(n), value(NEXT.fetch_add(1, Ordering::Relaxed)));
         let began = Instant::now();
         surfaces.kv().set(&scope, key, value, None).await.unwrap();
         measured.changes.push(began.elapsed());
