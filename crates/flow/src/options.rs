@@ -70,11 +70,49 @@ const fn kind(kind: VariableKind) -> &'static str {
     }
 }
 
+/// The keys of an overlay that the protocol has given a meaning. Those of vendors have a dot in them.
+const RESERVED: [&str; 13] = [
+    "recursionLimit",
+    "runTimeoutMs",
+    "maxLoopIterations",
+    "model",
+    "temperature",
+    "maxTokens",
+    "promptOverrides",
+    "ai",
+    "mockProvider",
+    "escalationThreshold",
+    "reasoningVerbosity",
+    "budget",
+    "distillation",
+];
+
+/// Refuses keys that mean nothing, where the workflow does not say itself which there are: most often they are misspelt.
+pub fn check_keys(
+    definition: &Definition,
+    configurable: &Map<String, Value>,
+    problems: &mut Vec<OptionProblem>,
+) {
+    if definition.configurable_schema.is_some() {
+        return;
+    }
+    for key in configurable.keys().filter(|key| !key.contains('.') && !RESERVED.contains(&key.as_str())) {
+        let message = "unknown; keys of your own have a dot in them, such as `acme.x`";
+        problems.push(problem(format!("/configurable/{}", pointed(key)), message));
+    }
+}
+
+/// A key as a part of a JSON pointer.
+fn pointed(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
 /// Checks the overlay: against the schema of the workflow where it has one, and the reserved keys always. Values above
-/// a limit of the host are no problem: the limit then counts.
+/// a limit of the host are no problem: the limit then counts. `providers` are those of models that are served.
 pub fn check_configurable(
     definition: &Definition,
     configurable: &Map<String, Value>,
+    providers: &[&str],
     problems: &mut Vec<OptionProblem>,
 ) {
     if let Some(schema) = &definition.configurable_schema {
@@ -103,10 +141,42 @@ pub fn check_configurable(
     {
         problems.push(problem(at("reasoningVerbosity"), "one of summary, full, off"));
     }
-    // No provider of models is served, so none can be chosen and nothing can be spent.
-    for name in ["budget", "ai", "ai.provider"] {
-        if configurable.contains_key(name) {
-            problems.push(problem(at(name), "not served here"));
+    if configurable.contains_key("budget") {
+        problems.push(problem(at("budget"), "not served here"));
+    }
+    check_model(configurable, providers, problems);
+}
+
+/// Checks which model a caller asks for.
+fn check_model(configurable: &Map<String, Value>, providers: &[&str], problems: &mut Vec<OptionProblem>) {
+    let nested = configurable.get("ai");
+    if nested.is_some_and(|ai| !ai.is_object()) {
+        problems.push(problem("/configurable/ai", "an object has to stand here"));
+    }
+    for (path, value) in [
+        ("/configurable/ai/provider", nested.and_then(|ai| ai.get("provider"))),
+        ("/configurable/ai.provider", configurable.get("ai.provider")),
+    ] {
+        let is_known = |value: &Value| value.as_str().is_some_and(|name| providers.contains(&name));
+        match value {
+            Some(_) if providers.is_empty() => problems.push(problem(path, "no model is served here")),
+            Some(value) if !is_known(value) => {
+                problems.push(problem(path, format!("one of {}", providers.join(", "))));
+            }
+            _ => {}
+        }
+    }
+    // Whoever may start a run may not thereby send any secret of the host to a provider: which one a provider gets, the settings and
+    // the workflow say.
+    for (path, value) in [
+        ("/configurable/ai/credentialRef", nested.and_then(|ai| ai.get("credentialRef"))),
+        ("/configurable/ai.credentialRef", configurable.get("ai.credentialRef")),
+    ] {
+        if value.is_some() {
+            problems.push(problem(
+                path,
+                "callers choose no credential here; the settings have one for each provider",
+            ));
         }
     }
 }

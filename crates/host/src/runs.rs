@@ -222,6 +222,12 @@ impl Runs {
         self.inner.hands.get()
     }
 
+    /// The providers of models that callers may choose from.
+    fn providers(&self) -> Vec<&str> {
+        let models = self.hands().and_then(Hands::models);
+        models.map(|models| models.choosable().collect()).unwrap_or_default()
+    }
+
     /// What was counted since the start.
     pub fn counts(&self) -> Counts {
         self.inner.counters.now()

@@ -111,6 +111,11 @@ impl Models {
         self.options.providers.keys().map(String::as_str)
     }
 
+    /// The names of all that can be asked: also of the one that pretends, where it is served.
+    pub fn choosable(&self) -> impl Iterator<Item = &str> {
+        self.providers().chain(self.options.mock.then_some(MOCK))
+    }
+
     /// What the provider that pretends is to answer.
     pub fn programs(&self) -> std::sync::MutexGuard<'_, Programs> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ai::provider::mock::{MockId, StreamMock, StreamMockError};
 use flow::definition::Definition;
 use flow::engine::{Input, decide};
-use flow::options::{OptionProblem, check_configurable, check_inputs, check_labels};
+use flow::options::{OptionProblem, check_configurable, check_inputs, check_keys, check_labels};
 use flow::run::{Genesis, RunStatus};
 use flow::state::RunState;
 use flow::store::{Change, CommitError};
@@ -105,7 +105,7 @@ impl Runs {
         };
         let request = Request::read(body, caller)?;
         let definition = self.definition(&caller.tenant, workflow_id)?.ok_or_else(no_workflow)?;
-        request.check(&definition)?;
+        request.check(&definition, &self.providers())?;
         if let Some(url) = &request.callback_url {
             self.inner.options.outbound.check(url).map_err(|error| {
                 Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "callbackUrl")
@@ -290,9 +290,10 @@ impl Request {
         })
     }
 
-    fn check(&self, definition: &Definition) -> Result<(), Refusal> {
+    fn check(&self, definition: &Definition, providers: &[&str]) -> Result<(), Refusal> {
         let mut problems = Vec::new();
-        check_configurable(definition, &self.configurable, &mut problems);
+        check_keys(definition, &self.configurable, &mut problems);
+        check_configurable(definition, &self.configurable, providers, &mut problems);
         check_labels(&self.tags, &self.metadata, &mut problems);
         check_inputs(definition, &self.inputs, &mut problems);
         match problems.first() {

@@ -87,7 +87,7 @@ impl Runs {
             trace: None,
             ..source
         };
-        request.overlay.lay_over(&definition, &mut genesis)?;
+        request.overlay.lay_over(&definition, &self.providers(), &mut genesis)?;
         Ok((definition, genesis))
     }
 
@@ -247,13 +247,18 @@ impl Overlay {
     }
 
     /// Members of the overlay win over those of the source; a list of tags takes the place of the other.
-    fn lay_over(&self, definition: &Definition, genesis: &mut Genesis) -> Result<(), Refusal> {
+    fn lay_over(
+        &self,
+        definition: &Definition,
+        providers: &[&str],
+        genesis: &mut Genesis,
+    ) -> Result<(), Refusal> {
         genesis.configurable.extend(self.configurable.iter().flatten().map(owned));
         genesis.metadata.extend(self.metadata.iter().flatten().map(owned));
         let tags = self.tags.clone();
         let tags = tags.unwrap_or_else(|| genesis.tags.iter().map(|tag| tag.as_str().into()).collect());
         let mut problems = Vec::new();
-        check_configurable(definition, &genesis.configurable, &mut problems);
+        check_configurable(definition, &genesis.configurable, providers, &mut problems);
         check_labels(&tags, &genesis.metadata, &mut problems);
         if let Some(first) = problems.first() {
             let refusal = Refusal::new(ApiCode::ValidationError, first.to_string());

@@ -4,6 +4,7 @@
 
 mod parts;
 
+use ai::completion::MAX_OUTPUT_TOKENS;
 use flow::event::wire::LOG_SCHEMA_VERSION;
 use flow::trace::PROTOCOL_VERSION;
 use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
@@ -58,12 +59,19 @@ fn limits(state: &Service) -> Value {
 
 fn configurable(state: &Service) -> Value {
     let limits = state.runs.limits();
-    json!({
+    let mut keys = json!({
         "recursionLimit": {"type": "integer", "min": 1, "max": limits.max_node_executions},
         "runTimeoutMs": {"type": "integer", "min": 1, "max": limits.max_run_duration_ms},
         "maxLoopIterations": {"type": "integer", "min": 1, "max": limits.max_loop_iterations},
         "escalationThreshold": {"type": "number", "min": 0, "max": 1},
-    })
+    });
+    if state.runs.capabilities().models {
+        keys["ai.provider"] = json!({"type": "string", "description": "One of `aiProviders.supported`."});
+        keys["model"] = json!({"type": "string"});
+        keys["temperature"] = json!({"type": "number", "min": 0, "max": 2});
+        keys["maxTokens"] = json!({"type": "integer", "min": 1, "max": MAX_OUTPUT_TOKENS});
+    }
+    keys
 }
 
 /// The families of capabilities.

@@ -12,7 +12,7 @@ use tracing::{Level, event};
 
 use super::exchange::{self, Answering, Peer};
 use super::state::Service;
-use super::trace::{TRACEPARENT, TraceContext};
+use super::trace::{MAX_TRACESTATE_BYTES, TRACEPARENT, TRACESTATE, TraceContext};
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
     let started = Instant::now();
     let trace = TraceContext::of(request.headers(), &state.span_ids);
     let method = request.method().clone();
+    let vendors =
+        request.headers().get(TRACESTATE).filter(|value| value.len() <= MAX_TRACESTATE_BYTES).cloned();
     let in_flight = state.metrics.begin();
     let (mut response, answering) = answer(&state, Came { peer, trace }, request).await;
     drop(in_flight);
@@ -39,6 +41,7 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.extend(trace.header().map(|value| (TRACEPARENT, value)));
+    headers.extend(vendors.map(|value| (TRACESTATE, value)));
     response
 }
 

@@ -69,13 +69,13 @@ static ALL: &[Route] = &[
         "callMcp", "MCP for agents: guided sessions, a message for each request.", mcp::answer),
     route!(Post "/v1/mcp", RUNS_CREATE, Message, 200 JSON,
         "callMount", "MCP for clients of workflows: tools, resources and prompts, a message for each request.", mount::answer),
-    route!(Get "/v1/tools", MANIFEST_READ, None, 200 JSON,
+    route!(Get "/v1/tools", RUNS_READ, None, 200 JSON,
     "listTools", "What can be used here, in the order of the ids.", tools::list, [
         optional("source", "string", "Only tools that come from there: workflow or mcp."),
         optional("view", "string", "`compact` for what is needed to choose one."),
         optional("cursor", "string", "The `nextCursor` of the page before."),
     ]),
-    route!(Get "/v1/tools/{toolId}", MANIFEST_READ, None, 200 JSON,
+    route!(Get "/v1/tools/{toolId}", RUNS_READ, None, 200 JSON,
         "readTool", "A tool.", tools::read),
     route!(Get "/v1/workflows", MANIFEST_READ, None, 200 JSON,
     "listWorkflows", "The workflows of the tenant, in the order of their ids.", workflows::list, [

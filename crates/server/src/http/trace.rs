@@ -9,6 +9,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// The header.
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// What the systems of a trace say of it to each other. It goes back as it came.
+pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+/// How much of that is passed on, at the least that the standard wants.
+pub(super) const MAX_TRACESTATE_BYTES: usize = 512;
+
 /// The place of one request in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TraceContext {

@@ -55,11 +55,7 @@ impl Models {
             fallback: call.fallback.clone(),
             active: Model { provider: provider.clone(), model: model.clone() },
             substitution_supported: true,
-            supported_providers: self
-                .providers()
-                .chain(self.is_mocked().then_some(MOCK))
-                .map(str::to_owned)
-                .collect(),
+            supported_providers: self.choosable().map(str::to_owned).collect(),
             node_id: node_id.to_owned(),
         };
         let answer = gate::evaluate(&question, |model| gate::known_capabilities(&self.family(model)));

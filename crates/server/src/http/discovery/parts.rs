@@ -7,7 +7,7 @@ use ai::prompt::template::{MAX_CHARACTERS, Source};
 use ai::provider::mock::MockId;
 use host::hands::Hands;
 use host::hands::installed::ABI_VERSIONS;
-use host::hands::models::{MOCK, Models};
+use host::hands::models::Models;
 use host::hands::modules::Modules;
 use sandbox::Limits;
 use serde_json::{Map, Value, json};
@@ -50,7 +50,7 @@ pub(super) fn schema_rounds(state: &Service) -> u64 {
 /// Adds the families.
 pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
     if let Some(models) = models(state) {
-        let supported: Vec<&str> = models.providers().chain(models.is_mocked().then_some(MOCK)).collect();
+        let supported: Vec<&str> = models.choosable().collect();
         put(families, "aiProviders", json!({"supported": supported}));
         if models.is_mocked()
             && let Some(Value::Object(testing)) = families.get_mut("testing")

@@ -64,3 +64,29 @@ async fn what_a_model_thought_is_told_unless_the_caller_does_not_want_it() {
         host.post("/v1/host/sample/test/reset", &json!({})).await.expect(200);
     }
 }
+
+#[tokio::test]
+async fn a_caller_chooses_among_the_providers_that_are_served_and_never_a_credential() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    for configurable in [
+        json!({"ai": {"provider": "mock", "model": "m-1"}}),
+        json!({"ai.provider": "mock", "ai.model": "m-1"}),
+    ] {
+        let (run_id, run) =
+            asked(&host, &json!({"userPrompt": "x"}), &json!({"configurable": configurable})).await;
+        assert_eq!(run["status"], "completed", "{run}");
+        let usage = events(&host, &run_id, "provider.usage").await;
+        assert_eq!(
+            (&usage[0]["payload"]["provider"], &usage[0]["payload"]["model"]),
+            (&json!("mock"), &json!("m-1"))
+        );
+    }
+    for (configurable, words) in [
+        (json!({"ai": {"provider": "other"}}), "one of mock"),
+        (json!({"ai.credentialRef": "deploy-key"}), "callers choose no credential here"),
+    ] {
+        let body = json!({"workflowId": "asks", "configurable": configurable});
+        let refused = host.post("/v1/runs", &body).await.refused(400, "validation_error");
+        assert!(refused["message"].as_str().is_some_and(|message| message.contains(words)), "{refused}");
+    }
+}

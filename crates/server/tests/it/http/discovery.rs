@@ -181,7 +181,10 @@ async fn a_trace_is_carried_on() {
     let host = Host::start().await;
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
-    let answer = host.send("GET", "/healthz", &[("traceparent", &parent)], None).await;
+    let vendors = "acme=00f067aa0ba902b7";
+    let headers = [("traceparent", parent.as_str()), ("tracestate", vendors)];
+    let answer = host.send("GET", "/healthz", &headers, None).await;
+    assert_eq!(answer.header("tracestate"), Some(vendors));
     let told = answer.header("traceparent").unwrap();
     assert!(told.starts_with(&format!("00-{trace}-")) && told.ends_with("-01"), "{told}");
     assert_ne!(told, parent);

@@ -82,6 +82,11 @@ async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
         json!({"workflowId": "noop", "configurable": {"reasoningVerbosity": "loud"}}),
         json!({"workflowId": "noop", "configurable": {"budget": {"maxTokens": 5}}}),
         json!({"workflowId": "noop", "configurable": {"ai": {"provider": "nobody"}}}),
+        json!({"workflowId": "noop", "configurable": {"ai.provider": "nobody"}}),
+        json!({"workflowId": "noop", "configurable": {"ai": "nobody"}}),
+        json!({"workflowId": "noop", "configurable": {"ai": {"credentialRef": "deploy-key"}}}),
+        json!({"workflowId": "noop", "configurable": {"ai.credentialRef": "deploy-key"}}),
+        json!({"workflowId": "noop", "configurable": {"recursionLimits": 5}}),
     ];
     for body in refused {
         let answer = host.post("/v1/runs", &body).await.refused(400, "validation_error");
