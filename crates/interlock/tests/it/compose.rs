@@ -143,21 +143,35 @@ fn colours_are_for_terminals_only() {
     assert!(!text(&piped.stderr).contains(escape));
 }
 
+/// Whether this process was started so that interrupts pass it by, as a shell starts what it leaves in the background. Its children
+/// inherit that.
+fn ignores_interrupts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+}
+
 #[test]
 fn an_interrupt_ends_it_without_a_word() {
-    let mut child = interlock(&["compose"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let stdin = child.stdin.take();
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
-    drop(stdin);
-    assert!(!output.status.success());
-    assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), String::new()));
+    for signal in ["-INT", "-TERM"] {
+        if signal == "-INT" && ignores_interrupts() {
+            continue;
+        }
+        let mut child = interlock(&["compose"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take();
+        let killed =
+            std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        assert!(!output.status.success(), "{signal}");
+        assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), String::new()));
+    }
 }
 
 #[test]
