@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 
+mod beside;
 mod client;
 mod figures;
 mod requests;
@@ -81,6 +82,7 @@ async fn measure(scale: &Scale) -> bool {
     let served = restart(&mut table, served, folder.path(), scale).await;
     everywhere(&table, &served, &yardsticks, scale).await;
     grown(&mut table, &served, folder.path(), scale).await;
+    beside::beside(&mut table, &served, until).await;
     served.stop();
     table.verdict()
 }
@@ -113,7 +115,7 @@ async fn runs(table: &mut Table, served: &Served, yardsticks: &Yardsticks, folde
         for turn in 0..TURNS {
             floor += fsync(folder) / u32::try_from(TURNS).unwrap();
             bare.add(drive(yardsticks.bare.address, clients, until, Same::post()).await);
-            let work = Create { name: format!("{name}-{turn}"), then: Then::Completed };
+            let work = Create::nothing(&format!("{name}-{turn}"), Then::Completed);
             ours.add(drive(served.address, clients, until, work).await);
         }
         table.plain(&format!("hello once a row is durable, {clients} clients"), &rate(&mut bare));
@@ -131,7 +133,7 @@ async fn runs(table: &mut Table, served: &Served, yardsticks: &Yardsticks, folde
             _ => table.plain(&what, &told),
         }
     }
-    let work = Create { name: "acknowledged".to_owned(), then: Then::Nothing };
+    let work = Create::nothing("acknowledged", Then::Nothing);
     let mut outcome = drive(served.address, 64, Until::Seconds(scale.seconds), work).await;
     table.plain("created only, 64 clients", &rate(&mut outcome));
 }
@@ -168,7 +170,7 @@ async fn compared(
 async fn streams(table: &Table, served: &Served, until: Until) {
     table.title("Streams: a run is created and its events are read to the end");
     for (clients, name) in [(1, "stream-one"), (64, "stream-many")] {
-        let work = Create { name: name.to_owned(), then: Then::Streamed };
+        let work = Create::nothing(name, Then::Streamed);
         let mut outcome = drive(served.address, clients, until, work).await;
         let first = ms(outcome.first.p50());
         let told = format!("{:.0} events/s, first after {first:.2} ms", outcome.events_per_second());
@@ -177,7 +179,7 @@ async fn streams(table: &Table, served: &Served, until: Until) {
 }
 
 async fn restart(table: &mut Table, served: Served, folder: &Path, scale: &Scale) -> Served {
-    let work = Create { name: "finished".to_owned(), then: Then::Nothing };
+    let work = Create::nothing("finished", Then::Nothing);
     drive(served.address, 64, Until::Turns(scale.finished), work).await;
     table.title(&format!("Start-up with more than {} finished runs in the store", scale.finished));
     table.plain("memory before the stop", &format!("{:.0} MiB", served.resident()));
@@ -215,7 +217,7 @@ async fn grown(table: &mut Table, old: &Served, folder: &Path, scale: &Scale) {
     let some = listed(&mut connection, 1).await;
     let each = recorded(&mut connection, &some[0]).await;
     let more = scale.events.saturating_sub(scale.finished * each) / each;
-    let work = Create { name: "more".to_owned(), then: Then::Nothing };
+    let work = Create::nothing("more", Then::Nothing);
     drive(old.address, 64, Until::Turns(more), work).await;
     let least = scale.events.max(scale.finished * each);
     table.title(&format!("Growth: a store of more than {least} events, in turns with a new one, 64 clients"));
@@ -223,7 +225,7 @@ async fn grown(table: &mut Table, old: &Served, folder: &Path, scale: &Scale) {
     let until = Until::Seconds(scale.seconds / 2.0);
     let (mut before, mut after) = (Outcome::default(), Outcome::default());
     for turn in 0..TURNS {
-        let work = |name: &str| Create { name: format!("{name}-{turn}"), then: Then::Completed };
+        let work = |name: &str| Create::nothing(&format!("{name}-{turn}"), Then::Completed);
         before.add(drive(new.address, 64, until, work("early")).await);
         after.add(drive(old.address, 64, until, work("late")).await);
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::client::{Answer, Connection, Done, Work, find};
-use crate::servers::{KEY, WORKFLOW};
+use crate::servers::{KEY, NOTHING};
 
 fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {KEY}\r\n\r\n").into_bytes()
 }
 
-fn create(key: &str) -> Vec<u8> {
-    let body = format!("{{\"workflowId\":\"{WORKFLOW}\",\"inputs\":{{}}}}");
+fn create(workflow: &str, key: &str) -> Vec<u8> {
+    let body = format!("{{\"workflowId\":\"{workflow}\",\"inputs\":{{}}}}");
     let length = body.len();
     format!(
         "POST /v1/runs HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
@@ -45,7 +45,7 @@ impl Same {
     }
 
     pub(crate) fn post() -> Self {
-        Self(create("bare"))
+        Self(create(NOTHING, "bare"))
     }
 }
 
@@ -69,14 +69,22 @@ pub(crate) enum Then {
 
 /// A run under a fresh key.
 pub(crate) struct Create {
+    pub(crate) workflow: &'static str,
     pub(crate) name: String,
     pub(crate) then: Then,
+}
+
+impl Create {
+    /// A run that does nothing.
+    pub(crate) fn nothing(name: &str, then: Then) -> Self {
+        Self { workflow: NOTHING, name: name.to_owned(), then }
+    }
 }
 
 impl Work for Create {
     async fn once(&self, connection: &mut Connection, turn: u64) -> io::Result<Done> {
         let begin = Instant::now();
-        let request = create(&format!("{}-{turn}", self.name));
+        let request = create(self.workflow, &format!("{}-{turn}", self.name));
         let created = expect(connection.ask(&request).await?, 201)?;
         let run_id = run_id(&created)?;
         match self.then {
@@ -111,7 +119,7 @@ pub(crate) struct Replay(pub(crate) u64);
 
 impl Work for Replay {
     async fn once(&self, connection: &mut Connection, turn: u64) -> io::Result<Done> {
-        expect(connection.ask(&create(&format!("replayed-{}", turn % self.0))).await?, 201)?;
+        expect(connection.ask(&create(NOTHING, &format!("replayed-{}", turn % self.0))).await?, 201)?;
         Ok(Done::default())
     }
 }

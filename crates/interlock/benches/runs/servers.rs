@@ -15,12 +15,38 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use crate::beside;
+
 pub(crate) const KEY: &str = "a-key-of-the-benchmark-0123456789";
-pub(crate) const WORKFLOW: &str = "bench-nothing";
+/// The workflow that does nothing.
+pub(crate) const NOTHING: &str = "bench-nothing";
+
+/// A workflow of nodes that do not wait for each other.
+pub(crate) fn workflow(id: &str, nodes: &[Value]) -> Value {
+    let nodes: Vec<Value> = nodes
+        .iter()
+        .enumerate()
+        .map(|(place, node)| {
+            let id = format!("node-{place}");
+            let mut whole = json!({
+                "id": id, "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {},
+            });
+            whole.as_object_mut().unwrap().extend(node.as_object().unwrap().clone());
+            whole
+        })
+        .collect();
+    json!({
+        "id": id, "name": id, "version": "1.0", "nodes": nodes,
+        "edges": [], "variables": [], "metadata": {},
+        "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
+        "settings": {"timeout": 10_000},
+    })
+}
 
 /// A process that serves, ended when it is dropped.
 pub(crate) struct Served {
@@ -46,17 +72,11 @@ impl Served {
     pub(crate) fn interlock(folder: &Path, data: &str) -> Self {
         let workflows = folder.join("workflows");
         std::fs::create_dir_all(&workflows).unwrap();
-        let nothing = serde_json::json!({
-            "id": WORKFLOW, "name": "Nothing", "version": "1.0",
-            "nodes": [{
-                "id": "nothing", "typeId": "core.noop", "name": "Nothing",
-                "position": {"x": 0, "y": 0}, "config": {}, "inputs": {},
-            }],
-            "edges": [], "variables": [], "metadata": {},
-            "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
-            "settings": {"timeout": 10_000},
-        });
-        std::fs::write(workflows.join("nothing.json"), nothing.to_string()).unwrap();
+        let nothing = workflow(NOTHING, &[json!({"typeId": "core.noop"})]);
+        for definition in [nothing].iter().chain(&beside::neighbours()) {
+            let name = definition["id"].as_str().unwrap();
+            std::fs::write(workflows.join(format!("{name}.json")), definition.to_string()).unwrap();
+        }
         let mut command = Command::new(env!("CARGO_BIN_EXE_interlock"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join(data));
         command.arg("--workflows").arg(workflows).env("INTERLOCK_API_KEY", KEY);
