@@ -12,6 +12,7 @@ use crate::prompt::resolve::NodePrompts;
 use crate::provider::{Message, Output, Request};
 use crate::redact::Redactor;
 use crate::schema::Schema;
+use crate::tools::{self, Conversation, Toolbox};
 use crate::words::words;
 
 mod credential;
@@ -179,6 +180,22 @@ impl Node {
     /// The machine of the node's call, and the first request. `prompts` are the prompts that were put together, `inputs` the
     /// messages that the node was given, `budget` is the host's.
     pub fn start(&self, calling: Calling<'_>) -> (Completion, crate::completion::Call) {
+        let (settings, request, schema) = self.asking(calling);
+        Completion::start(settings, request, schema)
+    }
+
+    /// The machine of a conversation with tools, and the first request. Whatever the model says in the end is the value.
+    pub fn converse(
+        &self,
+        calling: Calling<'_>,
+        settings: tools::Settings,
+        toolbox: Toolbox,
+    ) -> (Conversation, crate::completion::Call) {
+        let (turns, request, _) = self.asking(calling);
+        Conversation::start(settings, toolbox, turns, request)
+    }
+
+    fn asking(&self, calling: Calling<'_>) -> (Settings, Request, Option<Schema>) {
         let config = self.call();
         let mut messages: Vec<Message> = calling.prompts;
         // A reference wins over a text; see `warnings`.
@@ -213,7 +230,7 @@ impl Node {
             redactor: calling.redactor,
             ..Settings::new(calling.node_id, calling.provider)
         };
-        Completion::start(settings, request, schema)
+        (settings, request, schema)
     }
 
     /// What an author should know: a text that a reference stands in front of is not used.
