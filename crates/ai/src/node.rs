@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::completion::{Budget, Completion, DEFAULT_ATTEMPTS, MAX_ATTEMPTS, MAX_OUTPUT_TOKENS, Settings};
 use crate::event::{self, RunEvent};
 use crate::gate::{MAX_CAPABILITIES, Model};
+use crate::prompt::PromptRef;
 use crate::prompt::resolve::NodePrompts;
 use crate::provider::{Message, Output, Request};
 use crate::redact::Redactor;
@@ -89,8 +90,8 @@ pub struct McpCall {
 pub struct CallPrompt {
     /// What every call can be told.
     pub call: CallConfig,
-    /// A prompt of the host, by an older name of it.
-    pub prompt_id: Option<String>,
+    /// A prompt of a library, by an older way to name it. It is what the node asks, unless a reference says otherwise.
+    pub prompt_id: Option<PromptRef>,
     /// Whether the reply is wanted piece by piece.
     pub streaming: bool,
     /// A tool to call instead.
@@ -136,12 +137,19 @@ impl Node {
     pub fn read(kind: NodeType, config: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = Reader::new(config);
         let node = match kind {
-            NodeType::CallPrompt => Some(Self::CallPrompt(CallPrompt {
-                call: call(&mut reader),
-                prompt_id: reader.text("promptId", 256),
-                streaming: reader.flag("expectsStreaming").unwrap_or(false),
-                mcp: mcp(&mut reader),
-            })),
+            NodeType::CallPrompt => {
+                let mut call = call(&mut reader);
+                let prompt_id = reader.prompt_id("promptId");
+                if call.prompts.user.is_none() {
+                    call.prompts.user.clone_from(&prompt_id);
+                }
+                Some(Self::CallPrompt(CallPrompt {
+                    call,
+                    prompt_id,
+                    streaming: reader.flag("expectsStreaming").unwrap_or(false),
+                    mcp: mcp(&mut reader),
+                }))
+            }
             NodeType::StructuredOutput => {
                 let call = call(&mut reader);
                 let retry_on_invalid_json = reader.count("retryOnInvalidJson", MAX_ATTEMPTS).unwrap_or(0);

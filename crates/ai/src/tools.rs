@@ -10,15 +10,16 @@
 //!            └───────────── all of the round are answered ◀┘
 //! ```
 //!
-//! A round is one reply that wants tools, and all that came of its calls. Calls are made one after another, in the order of the reply, so that
-//! the events of a conversation have one order. Replies and calls are numbered on their own; with its number each has an identity under
-//! which it is paid for, or made, once. Fed the same replies and results again, from a record, the machine gives the same events.
+//! A round is one reply that wants tools, and all that came of its calls. Calls are made one after another, in the
+//! order of the reply, so that the events of a conversation have one order. Replies and calls are numbered on their
+//! own; with its number each has an identity under which it is paid for, or made, once. Fed the same replies and
+//! results again, from a record, the machine gives the same events.
 //!
-//! Everything has a bound, and who reaches one is told which: see [`Bounds`]. What is wrong with a call is told to the model, which may do
-//! better; that costs a round. What is wrong with the conversation as a whole ends it.
+//! Everything has a bound, and who reaches one is told which: see [`Bounds`]. What is wrong with a call is told to the
+//! model, which may do better; that costs a round. What is wrong with the conversation as a whole ends it.
 //!
-//! Whatever a tool says is from outside. It is marked before the model sees it, and what the model says from then on is no more to be
-//! believed than that: see [`Finished::trust`].
+//! Whatever a tool says is from outside. It is marked before the model sees it, and what the model says from then on is
+//! no more to be believed than that: see [`Finished::trust`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -92,7 +93,8 @@ pub struct Finished {
     pub reply: Reply,
     /// What all calls of the model together counted.
     pub usage: Usage,
-    /// Whether what the model said may be believed: not once it was told what a tool gave, or what another server says of its tools.
+    /// Whether what the model said may be believed: not once it was told what a tool gave, or what another server says
+    /// of its tools.
     pub trust: Trust,
 }
 

@@ -1,7 +1,8 @@
 //! Messages, as Anthropic serves them: requests to bytes, bytes to replies.
 //!
-//! A document is asked for as the input of a tool that the model has to call: its schema is the tool's. Where other tools are offered, the
-//! model must be free to choose, and the document is asked for in words. So what a call in a reply means follows from the request.
+//! A document is asked for as the input of a tool that the model has to call: its schema is the tool's. Where other
+//! tools are offered, the model must be free to choose, and the document is asked for in words. So what a call in a
+//! reply means follows from the request.
 
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! A provider that answers without asking anybody.
 //!
-//! [`Programs`] gives nodes the replies that a test wrote down, one for each call; where nothing is written down, the reply
-//! follows from the request: a document that fits its schema, or a text. [`StreamMock`] is what a run may ask for with
-//! `configurable.mockProvider`.
+//! [`Programs`] gives nodes the replies that a test wrote down, one for each call; where nothing is written down, the
+//! reply follows from the request: a document that fits its schema, or a text. [`StreamMock`] is what a run may ask for
+//! with `configurable.mockProvider`.
 
 use std::collections::BTreeMap;
 
@@ -44,9 +44,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads the replies. Each is `{content?, stopReason?, refusalText?, inputTokens?, outputTokens?, reasoning?, toolCalls?}`, or
-    /// `{mode: "envelope", envelope}`, or `{mode: "refusal", refusalReason?}`. A call of a tool is `{name, arguments?, id?}`, its arguments
-    /// a document, or a text where a test wants them to be none.
+    /// Reads the replies. Each is `{content?, stopReason?, refusalText?, inputTokens?, outputTokens?, reasoning?,
+    /// toolCalls?}`, or `{mode: "envelope", envelope}`, or `{mode: "refusal", refusalReason?}`. A call of a tool is
+    /// `{name, arguments?, id?}`, its arguments a document, or a text where a test wants them to be none.
     ///
     /// # Errors
     /// It is no list, has too many replies, or one of them is none.

@@ -1,4 +1,5 @@
-//! Tools in requests and replies: what a model is offered, what it wants to be called, and what it is told came of that.
+//! Tools in requests and replies: what a model is offered, what it wants to be called, and what it is told came of
+//! that.
 
 use serde_json::{Value, json};
 
@@ -40,7 +41,8 @@ impl ToolCall {
         json!({"id": self.id, "name": self.name, "arguments": self.arguments})
     }
 
-    /// The call that was recorded, or that a server of another protocol describes so. Arguments may be a text or a document.
+    /// The call that was recorded, or that a server of another protocol describes so. Arguments may be a text or a
+    /// document.
     pub fn from_record(record: &Value) -> Self {
         let text = |name: &str| match record.get(name) {
             Some(Value::String(text)) => text.clone(),

@@ -116,7 +116,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// The events of a call with these arguments, which are without secrets already. Those that are too many are not repeated.
+    /// The events of a call with these arguments, which are without secrets already. Those that are too many are not
+    /// repeated.
     pub(super) fn new(
         agent_id: &str,
         tool: String,

@@ -353,7 +353,8 @@ proptest! {
         prop_assert!(models <= 4 && tools <= 3 * 16, "{} {}", models, tools);
         let (again, ..) = held(&replies, true);
         prop_assert_eq!(kinds(&events), kinds(&again));
-        // Calls and returns come in pairs, next to each other or with nothing between them but the work, each under one id.
+        // Calls and returns come in pairs, next to each other or with nothing between them but the work, each under one
+        // id.
         let mut open: Option<Value> = None;
         let mut seen = std::collections::BTreeSet::new();
         for event in &events {
