@@ -28,8 +28,8 @@ pub trait Ledger: Send + Sync {
     /// Claims a part of the work, by its identity.
     fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim>;
 
-    /// Whether anybody still wants what is being done. Work of many parts asks before each of them; work that is not wanted any more is left
-    /// where it is.
+    /// Whether anybody still wants what is being done. Work of many parts asks before each of them; work that is not
+    /// wanted any more is left where it is.
     fn is_wanted(&self) -> bool {
         true
     }

@@ -1,9 +1,10 @@
 //! The tools of one task: what the model is told of them, and how each call is made once.
 //!
-//! What another server says of its tools is asked for once, and recorded like everything else that the conversation hangs on. A call is
-//! claimed under its own identity before it is made, and recorded before the model is told: a host that ended in between knows what was done.
-//! One that was claimed and not recorded is made again where that changes nothing: a surface remembers the identity, and a tool of another
-//! server says so itself. Otherwise the task fails with `effect_outcome_unknown`.
+//! What another server says of its tools is asked for once, and recorded like everything else that the conversation
+//! hangs on. A call is claimed under its own identity before it is made, and recorded before the model is told: a host
+//! that ended in between knows what was done. One that was claimed and not recorded is made again where that changes
+//! nothing: a surface remembers the identity, and a tool of another server says so itself. Otherwise the task fails
+//! with `effect_outcome_unknown`.
 
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,12 @@ impl<'b> Belt<'b> {
             }
             let listed = lists.get(server).and_then(Value::as_array);
             if let Some(found) = listed.into_iter().flatten().find(|listed| listed["name"] == tool) {
-                let schema = found.get("inputSchema").cloned().unwrap_or_else(|| json!({"type": "object"}));
+                let mut schema =
+                    found.get("inputSchema").cloned().unwrap_or_else(|| json!({"type": "object"}));
+                if let Some(members) = schema.as_object_mut() {
+                    // Many servers write an older dialect there. What they use of it means the same in ours.
+                    members.remove("$schema");
+                }
                 if schema.to_string().len() > MAX_SCHEMA_BYTES {
                     let message = format!(
                         "the schema of `{tool}` of the server `{server}` has more than {MAX_SCHEMA_BYTES} bytes"

@@ -1,7 +1,8 @@
 //! What a model may tell a surface: the inputs that a node of that type takes, and nothing that its author configures.
 //!
-//! Only what makes sense without a person in between is here. Statements of SQL are not: what they reach cannot be held to what the author
-//! configured. Neither is what takes messages: a model that forgets one would keep it from everybody else.
+//! Only what makes sense without a person in between is here. Statements of SQL are not: what they reach cannot be held
+//! to what the author configured. Neither is what takes messages: a model that forgets one would keep it from everybody
+//! else.
 
 use flow::definition::CalledType;
 use serde_json::{Map, Value, json};
@@ -50,7 +51,8 @@ pub(super) fn of(called: CalledType) -> Option<Inputs> {
     })
 }
 
-/// The schema of what a model may tell a node of this configuration. It is closed, and has nothing that the author has settled.
+/// The schema of what a model may tell a node of this configuration. It is closed, and has nothing that the author has
+/// settled.
 pub(super) fn schema(called: CalledType, config: &Map<String, Value>) -> Option<Value> {
     let inputs: Inputs = of(called)?.into_iter().filter(|(name, ..)| !config.contains_key(*name)).collect();
     let required: Vec<&str> = inputs.iter().filter(|input| input.2).map(|input| input.0).collect();

@@ -1,4 +1,5 @@
-//! `core.agents.run`: an agent of an installed pack does one task with a model, and with tools where the node declares some.
+//! `core.agents.run`: an agent of an installed pack does one task with a model, and with tools where the node declares
+//! some.
 //!
 //! ```text
 //! agent of the node ─► tools on its list? ─► task as its schema says? ─► model ─► return as its schema says? ─► agent.decided, outputs
@@ -7,10 +8,10 @@
 //!                                                                        tools
 //! ```
 //!
-//! Tools are names, and never code: what a node [declares](super::tools) is held to the list of the agent's pack when its workflow is
-//! registered, when the node begins, and before each call. Every answer of the model and every call of a tool has an identity of its own, by
-//! its number, under which it is paid for or made once. What a tool says is from outside, and so is what the model makes of it: the outputs
-//! are marked.
+//! Tools are names, and never code: what a node [declares](super::tools) is held to the list of the agent's pack when
+//! its workflow is registered, when the node begins, and before each call. Every answer of the model and every call of
+//! a tool has an identity of its own, by its number, under which it is paid for or made once. What a tool says is from
+//! outside, and so is what the model makes of it: the outputs are marked.
 
 use ai::tools::Bounds;
 use ai::trust::{self, Trust};
@@ -30,7 +31,8 @@ use super::{Agent, Agents};
 /// The type of node that asks a model for a text.
 const CALL_PROMPT: &str = "core.ai.callPrompt";
 
-/// What is wrong with a node, as far as that can be known when its workflow is registered. Each has the place in the configuration.
+/// What is wrong with a node, as far as that can be known when its workflow is registered. Each has the place in the
+/// configuration.
 pub(in super::super) fn problems(
     agents: &Agents,
     workshop: Workshop<'_>,

@@ -6,7 +6,8 @@
 //!                                                                          └─ openwop:<type of node>            a surface
 //! ```
 //!
-//! All of it is judged when a workflow is registered, and once more when its node begins: packs and settings change in between.
+//! All of it is judged when a workflow is registered, and once more when its node begins: packs and settings change in
+//! between.
 
 use ai::tools::{MAX_DESCRIPTION_BYTES, MAX_ROUNDS, MAX_TOOLS};
 use flow::definition::{CalledType, Family};
@@ -68,26 +69,31 @@ pub(super) fn declared(
         let message = format!("a node declares at most {MAX_TOOLS} tools, and these are {}", tools.len());
         return Err(BadTools { code: "INVALID_TOOL_DECLARATION", message, details: json!({}) });
     }
-    let mut found: Vec<Declared> = Vec::new();
+    let bad = |place: usize, code: &'static str, message: String| BadTools {
+        code,
+        message: format!("/{place}: {message}"),
+        details: json!({"agentId": agent.manifest.agent_id, "place": place}),
+    };
+    // Whether somebody does what a tool does is nothing to ask before all of them are allowed.
+    let mut allowed: Vec<(&str, Option<String>)> = Vec::new();
     for (place, tool) in tools.iter().enumerate() {
-        let bad = |code: &'static str, message: String| BadTools {
-            code,
-            message: format!("/{place}: {message}"),
-            details: json!({"agentId": agent.manifest.agent_id, "place": place}),
-        };
-        let invalid = |message: &str| bad("INVALID_TOOL_DECLARATION", message.to_owned());
-        let (name, description) = shape(tool).map_err(|message| invalid(&message))?;
+        let (name, description) =
+            shape(tool).map_err(|message| bad(place, "INVALID_TOOL_DECLARATION", message))?;
         if !may_use(&agent.manifest, name) {
             let message = "the agent may not use a tool that the node declares; see its `toolAllowlist`";
-            return Err(bad("tool_not_allowed", message.to_owned()));
+            return Err(bad(place, "tool_not_allowed", message.to_owned()));
         }
-        if found.iter().any(|other| other.id == name) {
-            return Err(invalid("the tool is declared twice"));
+        if allowed.iter().any(|(other, _)| *other == name) {
+            return Err(bad(place, "INVALID_TOOL_DECLARATION", "the tool is declared twice".to_owned()));
         }
-        let done_by = done_by(name, tool, workshop).map_err(|(code, message)| bad(code, message))?;
-        found.push(Declared { id: name.to_owned(), description, done_by });
+        allowed.push((name, description));
     }
-    Ok(found)
+    let declare = |(place, (name, description)): (usize, (&str, Option<String>))| {
+        let done_by =
+            done_by(name, &tools[place], workshop).map_err(|(code, message)| bad(place, code, message))?;
+        Ok(Declared { id: name.to_owned(), description, done_by })
+    };
+    allowed.into_iter().enumerate().map(declare).collect()
 }
 
 /// What is wrong with how many rounds a node wants.

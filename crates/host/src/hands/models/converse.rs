@@ -1,4 +1,5 @@
-//! A conversation with tools, from its first request to its end: the [machine](ai::tools) is fed what the provider and the tools say.
+//! A conversation with tools, from its first request to its end: the [machine](ai::tools) is fed what the provider and
+//! the tools say.
 
 use ai::completion::{Call, Done};
 use ai::event::{EventKind as Kind, RunEvent};
@@ -16,7 +17,8 @@ use super::door::Door;
 use super::{Trouble, event, outputs};
 
 impl Door<'_> {
-    /// Feeds the machine until it is at its end, or the run is. Nothing more is paid for or done for a run that has ended.
+    /// Feeds the machine until it is at its end, or the run is. Nothing more is paid for or done for a run that has
+    /// ended.
     pub(super) async fn converse(
         &self,
         node: &Node,

@@ -26,7 +26,8 @@ const BEARER: &str = "a-bearer-that-nobody-may-see";
 
 /// An MCP server over HTTP that remembers the tools that it was called for.
 ///
-/// `forecast` only reads. `note` does something each time. `leak` gives away what it was opened with. `odd` has a schema that nobody can use.
+/// `forecast` only reads. `note` does something each time. `leak` gives away what it was opened with. `odd` has a
+/// schema that nobody can use.
 pub(super) struct Mcp {
     pub(super) url: String,
     pub(super) called: Arc<Mutex<Vec<(String, Value)>>>,
@@ -85,7 +86,7 @@ impl Mcp {
 
 fn tools() -> Value {
     let city = json!({
-        "type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}, "additionalProperties": false,
+        "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}, "additionalProperties": false,
     });
     let any = json!({"type": "object"});
     json!({"tools": [

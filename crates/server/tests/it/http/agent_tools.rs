@@ -1,4 +1,5 @@
-//! An agent of an installed pack that uses tools, over HTTP: a model that speaks Messages, and an MCP server of the library.
+//! An agent of an installed pack that uses tools, over HTTP: a model that speaks Messages, and an MCP server of the
+//! library.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -141,7 +142,7 @@ async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
         "name": "vendor.acme.crew", "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
         "runtime": {"language": "remote", "entry": "https://acme.example/agents"},
         "agents": [{
-            "agentId": CLERK, "persona": "Clerk", "modelClass": "tool-using", "systemPrompt": "Be brief.", "toolAllowlist": [TOOL],
+            "agentId": CLERK, "persona": "Clerk", "modelClass": "general", "systemPrompt": "Be brief.", "toolAllowlist": [TOOL],
         }],
     })
     .to_string();
