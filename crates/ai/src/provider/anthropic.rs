@@ -68,7 +68,8 @@ fn spoken(message: &Message) -> Value {
         return json!({"role": message.role.as_str(), "content": message.content});
     };
     let mut blocks = Vec::new();
-    if !message.content.is_empty() {
+    // A block of text that has none in it is refused.
+    if !message.content.trim().is_empty() {
         blocks.push(json!({"type": "text", "text": message.content}));
     }
     let block = |call: &ToolCall| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input()});

@@ -1,17 +1,22 @@
 //! Agents that use tools: a model of a real server, tools of a real MCP server, and surfaces on the disk.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use host::hands::agents::{Agent, Agents};
+use host::hands::installed;
 use host::hands::mcp::Servers;
 use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
 use host::hands::{Hands, Options};
 use host::runs::outbound::Outbound;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use packs::agents::HandoffSchemas;
+use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::path::EntryPath;
+use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
 use surfaces::{Call, Millis, Surface, Surfaces, Tenant};
 use tokio::io::AsyncWriteExt as _;
@@ -480,4 +485,54 @@ async fn tools_that_nobody_has_are_refused_when_a_workflow_is_registered() {
             "{name}: {refusal}"
         );
     }
+}
+
+/// Installs the pack of the example, and gives its agents.
+fn agents_of_the_example(folder: &Path) -> Agents {
+    let manifest = example("clerk/pack.json").to_string();
+    let files = BTreeMap::from([(EntryPath::parse("pack.json").unwrap(), (manifest.as_bytes(), false))]);
+    let packs = InstalledPacks::open(&folder.join("packs")).unwrap();
+    let install = Install {
+        archive: &packs::archive::write(&files).unwrap(),
+        expected: None,
+        policy: &TrustPolicy::open(),
+        host: &HostFacts::default(),
+        limits: packs::archive::Limits::default(),
+        now: packs::time::Millis(0),
+    };
+    packs.install(&install).unwrap();
+    installed::load_agents(&packs).unwrap().0
+}
+
+fn example(file: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agents").join(file);
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn the_example_keeps_a_note_and_lists_it() {
+    let note = json!({"key": "meeting", "value": "Tuesday"});
+    let scene = Scene::set(vec![
+        wants(&[("openwop_core_storage_kv-set", note), ("openwop_core_storage_kv-list", json!({}))]),
+        said("There is one note."),
+    ])
+    .await;
+    let ours = scene.host.runs.hands().unwrap();
+    let hands = Hands::new(Options {
+        agents: Some(agents_of_the_example(scene.folder.path())),
+        models: ours.models().cloned(),
+        surfaces: ours.surfaces().cloned(),
+        ..Options::default()
+    });
+    let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+    host.runs.register(&caller("acme"), &example("notes.json")).await.unwrap();
+    let run_id = begin(&host.runs, "notes").await;
+    let events = to_the_end(&host.runs, &run_id).await;
+    assert_eq!(
+        events.last().unwrap()["payload"]["outputs"]["clerk"]["output"],
+        "There is one note.",
+        "{events:#?}"
+    );
+    let told = scene.messages(1);
+    assert!(told.last().unwrap()["content"].as_str().unwrap().contains("[\"meeting\"]"), "{told:?}");
 }
