@@ -73,12 +73,9 @@ pub(super) fn judge<'t>(toolbox: &'t Toolbox, call: &ToolCall, limit: usize) -> 
         let message = format!("the arguments have {size} bytes; they have at most {limit}");
         return Judged::Unfit(Unfit::of("invalid_arguments", message));
     }
-    let arguments = match read(&call.arguments, limit) {
-        Some(arguments @ Value::Object(_)) => arguments,
-        _ => {
-            let message = format!("the arguments are no JSON object of at most {MAX_DEPTH} levels");
-            return Judged::Unfit(Unfit::of("invalid_arguments", message));
-        }
+    let Some(arguments @ Value::Object(_)) = read(&call.arguments, limit) else {
+        let message = format!("the arguments are no JSON object of at most {MAX_DEPTH} levels");
+        return Judged::Unfit(Unfit::of("invalid_arguments", message));
     };
     let issues = tool.schema.issues(&arguments);
     if issues.is_empty() {

@@ -128,7 +128,7 @@ async fn model(answers: Vec<Value>) -> (SocketAddr, Asked) {
     (address, asked)
 }
 
-fn message(content: Value, stop: &str) -> Value {
+fn message(content: &Value, stop: &str) -> Value {
     json!({
         "id": "m", "type": "message", "role": "assistant", "model": "claude-x", "content": content, "stop_reason": stop,
         "usage": {"input_tokens": 3, "output_tokens": 2},
@@ -209,8 +209,8 @@ async fn an_agent_over_http_uses_tools_of_a_server_of_the_library() {
         {"type": "tool_use", "id": "toolu_1", "name": "mcp_library_echo", "input": {"text": "hello"}},
     ]);
     let (address, asked) = model(vec![
-        message(wanted, "tool_use"),
-        message(json!([{"type": "text", "text": "It said hello."}]), "end_turn"),
+        message(&wanted, "tool_use"),
+        message(&json!([{"type": "text", "text": "It said hello."}]), "end_turn"),
     ])
     .await;
     let host = equipped(Some(address), library(echo.clone()).await).await;
