@@ -8,7 +8,7 @@
 
 use ai::completion::recover;
 use ai::envelope::{Acceptance, Counters, Kinds, RefusalMode, Strictness, Verdict, accept, project};
-use ai::provider::{anthropic, openai};
+use ai::provider::{Output, Request, anthropic, openai};
 use ai::redact::{Redactor, Secret};
 use ai::trust;
 use libfuzzer_sys::fuzz_target;
@@ -73,7 +73,8 @@ fuzz_target!(|bytes: &[u8]| {
         .feed(first)
         .and_then(|mut deltas| cut.feed(second).map(|more| deltas.extend(more)).map(|()| deltas));
     assert_eq!(whole.feed(bytes), pieces);
-    let (mut whole, mut cut) = (anthropic::Stream::new(), anthropic::Stream::new());
+    let asked = Request::new("m", Vec::new(), Output::Text);
+    let (mut whole, mut cut) = (anthropic::Stream::new(&asked), anthropic::Stream::new(&asked));
     let pieces = cut
         .feed(first)
         .and_then(|mut deltas| cut.feed(second).map(|more| deltas.extend(more)).map(|()| deltas));

@@ -187,7 +187,17 @@ impl Completion {
     /// A machine, and the first call that is due. Without a schema any text is a value.
     pub fn start(settings: Settings, mut request: Request, schema: Option<Schema>) -> (Self, Call) {
         request.max_output_tokens = request.max_output_tokens.clamp(1, settings.budget.output_ceiling());
-        let current = Call { ordinal: 0, request: request.clone(), corrective: false, wait_ms: 0 };
+        Self::begin(settings, request, schema, 0)
+    }
+
+    /// One turn of a conversation: any text is a value, and the call has this number.
+    pub(crate) fn turn(settings: Settings, mut request: Request, ordinal: u32) -> (Self, Call) {
+        request.max_output_tokens = request.max_output_tokens.clamp(1, settings.budget.output_ceiling());
+        Self::begin(settings, request, None, ordinal)
+    }
+
+    fn begin(settings: Settings, request: Request, schema: Option<Schema>, ordinal: u32) -> (Self, Call) {
+        let current = Call { ordinal, request: request.clone(), corrective: false, wait_ms: 0 };
         let completion = Self {
             settings,
             request,
@@ -422,16 +432,7 @@ impl Completion {
     }
 
     fn count(&mut self, usage: Usage) {
-        let plus = |all: Option<u64>, one: Option<u64>| match (all, one) {
-            (None, None) => None,
-            (all, one) => Some(all.unwrap_or(0).saturating_add(one.unwrap_or(0))),
-        };
-        self.usage = Usage {
-            input_tokens: self.usage.input_tokens.saturating_add(usage.input_tokens),
-            output_tokens: self.usage.output_tokens.saturating_add(usage.output_tokens),
-            cache_read_tokens: plus(self.usage.cache_read_tokens, usage.cache_read_tokens),
-            cache_write_tokens: plus(self.usage.cache_write_tokens, usage.cache_write_tokens),
-        };
+        self.usage = self.usage.plus(usage);
     }
 
     /// Whether a document was asked for.

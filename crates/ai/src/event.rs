@@ -33,6 +33,10 @@ words! {
         ReasoningDelta => "agent.reasoning.delta",
         /// What a model thought.
         Reasoned => "agent.reasoned",
+        /// A model wants a tool to be called.
+        ToolCalled => "agent.toolCalled",
+        /// What came of that.
+        ToolReturned => "agent.toolReturned",
         /// A part of what a model said.
         OutputChunk => "output.chunk",
         /// Another model is asked than the one that was meant.

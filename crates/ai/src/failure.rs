@@ -37,6 +37,10 @@ canon::error_codes! {
         ProviderRateLimited => "provider_rate_limited",
         /// What the provider sent is not what its protocol says.
         ProviderReplyInvalid => "provider_reply_invalid",
+        /// The model still wanted tools when its rounds were spent.
+        ToolRoundsExceeded => "tool_rounds_exceeded",
+        /// Too much was said to and by tools.
+        ToolBytesExceeded => "tool_bytes_exceeded",
         /// The replay was refused where the run was not, or the other way round.
         ReplayDivergedAtRefusal => "replay_diverged_at_refusal",
     }

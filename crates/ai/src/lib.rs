@@ -6,6 +6,8 @@
 //! family of servers, and reads what came back. The host between them does the sending, and records every
 //! [`event`] that the machine gives, in order.
 //!
+//! [`tools`] is the machine around it where a model may have tools called, over several rounds.
+//!
 //! [`envelope`] is the other direction: what a model says to the engine, judged by one pipeline before anything of it is
 //! believed.
 //!
@@ -54,5 +56,6 @@ pub mod provider;
 pub mod reasoning;
 pub mod redact;
 pub mod schema;
+pub mod tools;
 pub mod trust;
 pub mod usage;

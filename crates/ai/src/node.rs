@@ -8,10 +8,12 @@ use serde_json::{Map, Value};
 use crate::completion::{Budget, Completion, DEFAULT_ATTEMPTS, MAX_ATTEMPTS, MAX_OUTPUT_TOKENS, Settings};
 use crate::event::{self, RunEvent};
 use crate::gate::{MAX_CAPABILITIES, Model};
+use crate::prompt::PromptRef;
 use crate::prompt::resolve::NodePrompts;
 use crate::provider::{Message, Output, Request};
 use crate::redact::Redactor;
 use crate::schema::Schema;
+use crate::tools::{self, Conversation, Toolbox};
 use crate::words::words;
 
 mod credential;
@@ -88,8 +90,8 @@ pub struct McpCall {
 pub struct CallPrompt {
     /// What every call can be told.
     pub call: CallConfig,
-    /// A prompt of the host, by an older name of it.
-    pub prompt_id: Option<String>,
+    /// A prompt of a library, by an older way to name it. It is what the node asks, unless a reference says otherwise.
+    pub prompt_id: Option<PromptRef>,
     /// Whether the reply is wanted piece by piece.
     pub streaming: bool,
     /// A tool to call instead.
@@ -135,12 +137,19 @@ impl Node {
     pub fn read(kind: NodeType, config: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = Reader::new(config);
         let node = match kind {
-            NodeType::CallPrompt => Some(Self::CallPrompt(CallPrompt {
-                call: call(&mut reader),
-                prompt_id: reader.text("promptId", 256),
-                streaming: reader.flag("expectsStreaming").unwrap_or(false),
-                mcp: mcp(&mut reader),
-            })),
+            NodeType::CallPrompt => {
+                let mut call = call(&mut reader);
+                let prompt_id = reader.prompt_id("promptId");
+                if call.prompts.user.is_none() {
+                    call.prompts.user.clone_from(&prompt_id);
+                }
+                Some(Self::CallPrompt(CallPrompt {
+                    call,
+                    prompt_id,
+                    streaming: reader.flag("expectsStreaming").unwrap_or(false),
+                    mcp: mcp(&mut reader),
+                }))
+            }
             NodeType::StructuredOutput => {
                 let call = call(&mut reader);
                 let retry_on_invalid_json = reader.count("retryOnInvalidJson", MAX_ATTEMPTS).unwrap_or(0);
@@ -179,6 +188,22 @@ impl Node {
     /// The machine of the node's call, and the first request. `prompts` are the prompts that were put together, `inputs` the
     /// messages that the node was given, `budget` is the host's.
     pub fn start(&self, calling: Calling<'_>) -> (Completion, crate::completion::Call) {
+        let (settings, request, schema) = self.asking(calling);
+        Completion::start(settings, request, schema)
+    }
+
+    /// The machine of a conversation with tools, and the first request. Whatever the model says in the end is the value.
+    pub fn converse(
+        &self,
+        calling: Calling<'_>,
+        settings: tools::Settings,
+        toolbox: Toolbox,
+    ) -> (Conversation, crate::completion::Call) {
+        let (turns, request, _) = self.asking(calling);
+        Conversation::start(settings, toolbox, turns, request)
+    }
+
+    fn asking(&self, calling: Calling<'_>) -> (Settings, Request, Option<Schema>) {
         let config = self.call();
         let mut messages: Vec<Message> = calling.prompts;
         // A reference wins over a text; see `warnings`.
@@ -213,7 +238,7 @@ impl Node {
             redactor: calling.redactor,
             ..Settings::new(calling.node_id, calling.provider)
         };
-        Completion::start(settings, request, schema)
+        (settings, request, schema)
     }
 
     /// What an author should know: a text that a reference stands in front of is not used.

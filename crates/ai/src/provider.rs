@@ -15,6 +15,9 @@ pub mod mock;
 pub mod openai;
 pub mod sse;
 mod strict;
+mod tools;
+
+pub use tools::{Exchange, MAX_TOOL_CALLS, Tool, ToolCall};
 
 /// The most a reply may have, in bytes: text, thoughts, or the body around them.
 pub const MAX_REPLY_BYTES: usize = 4 << 20;
@@ -40,6 +43,8 @@ pub struct Message {
     pub role: Role,
     /// The words.
     pub content: String,
+    /// What it has to do with tools.
+    pub exchange: Exchange,
 }
 
 impl fmt::Debug for Message {
@@ -49,14 +54,45 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
+    /// Words of somebody.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self { role, content: content.into(), exchange: Exchange::Words }
+    }
+
     /// A message of a person.
     pub fn user(content: impl Into<String>) -> Self {
-        Self { role: Role::User, content: content.into() }
+        Self::new(Role::User, content)
     }
 
     /// A message of the author.
     pub fn system(content: impl Into<String>) -> Self {
-        Self { role: Role::System, content: content.into() }
+        Self::new(Role::System, content)
+    }
+
+    /// A message of the model that wants tools to be called.
+    pub fn calls(content: impl Into<String>, calls: Vec<ToolCall>) -> Self {
+        Self { exchange: Exchange::Calls(calls), ..Self::new(Role::Assistant, content) }
+    }
+
+    /// What came of a call.
+    pub fn result(call_id: impl Into<String>, content: impl Into<String>, is_error: bool) -> Self {
+        let exchange = Exchange::Result { call_id: call_id.into(), is_error };
+        Self { exchange, ..Self::new(Role::User, content) }
+    }
+
+    /// What the [cache key](crate::cache_key) of a request has of it.
+    fn semantic(&self) -> Value {
+        let mut message = json!({"role": self.role.as_str(), "content": self.content});
+        match &self.exchange {
+            Exchange::Words => {}
+            Exchange::Calls(calls) => message["toolCalls"] = calls.iter().map(ToolCall::to_record).collect(),
+            Exchange::Result { call_id, is_error } => {
+                message["role"] = "tool".into();
+                message["toolCallId"] = call_id.as_str().into();
+                message["isError"] = (*is_error).into();
+            }
+        }
+        message
     }
 }
 
@@ -91,6 +127,8 @@ pub struct Request {
     pub model: String,
     /// The conversation, the author's words first.
     pub messages: Vec<Message>,
+    /// The tools that the model may want to be called.
+    pub tools: Vec<Tool>,
     /// How much the reply may have, in tokens.
     pub max_output_tokens: u32,
     /// How freely the model chooses.
@@ -113,6 +151,7 @@ impl Request {
         Self {
             model: model.into(),
             messages,
+            tools: Vec::new(),
             max_output_tokens: DEFAULT_OUTPUT_TOKENS,
             temperature: None,
             top_p: None,
@@ -141,15 +180,12 @@ impl Request {
 
     /// What the [cache key](crate::cache_key) of this request is made of.
     pub fn semantic(&self, provider: &str) -> Value {
-        let messages: Vec<Value> = self
-            .messages
-            .iter()
-            .map(|message| json!({"role": message.role.as_str(), "content": message.content}))
-            .collect();
+        let messages: Vec<Value> = self.messages.iter().map(Message::semantic).collect();
         let mut request = json!({
             "provider": provider, "model": self.model, "messages": messages, "maxOutputTokens": self.max_output_tokens,
         });
         let optional = [
+            ("tools", (!self.tools.is_empty()).then(|| self.tools.iter().map(Tool::semantic).collect())),
             ("temperature", self.temperature.map(Value::from)),
             ("topP", self.top_p.map(Value::from)),
             ("seed", self.seed.map(Value::from)),
@@ -222,6 +258,25 @@ pub struct Usage {
     pub cache_write_tokens: Option<u64>,
 }
 
+impl Usage {
+    /// What both counted together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        const fn both(all: Option<u64>, one: Option<u64>) -> Option<u64> {
+            match (all, one) {
+                (None, counted) | (counted, None) => counted,
+                (Some(all), Some(one)) => Some(all.saturating_add(one)),
+            }
+        }
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cache_read_tokens: both(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens: both(self.cache_write_tokens, other.cache_write_tokens),
+        }
+    }
+}
+
 /// That a provider refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
@@ -242,8 +297,8 @@ pub struct Reply {
     pub stop: StopReason,
     /// That it refused.
     pub refusal: Option<Refusal>,
-    /// The tools it wants to be called, as the provider describes them.
-    pub tool_calls: Vec<Value>,
+    /// The tools that it wants to be called.
+    pub tool_calls: Vec<ToolCall>,
     /// What was counted.
     pub usage: Usage,
     /// The model that answered, as it calls itself.
@@ -277,7 +332,7 @@ impl Reply {
                 "inputTokens": self.usage.input_tokens, "outputTokens": self.usage.output_tokens,
                 "cacheReadTokens": self.usage.cache_read_tokens, "cacheWriteTokens": self.usage.cache_write_tokens,
             },
-            "toolCalls": self.tool_calls,
+            "toolCalls": self.tool_calls.iter().map(ToolCall::to_record).collect::<Vec<_>>(),
         });
         if let Some(reasoning) = &self.reasoning {
             record["reasoning"] = reasoning.as_str().into();
@@ -302,7 +357,14 @@ impl Reply {
             refusal: record
                 .get("refusal")
                 .map(|refusal| Refusal { text: text(refusal, "text"), category: text(refusal, "category") }),
-            tool_calls: record.get("toolCalls").and_then(Value::as_array).cloned().unwrap_or_default(),
+            tool_calls: record
+                .get("toolCalls")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .take(MAX_TOOL_CALLS)
+                .map(ToolCall::from_record)
+                .collect(),
             usage: Usage {
                 input_tokens: count("inputTokens")?,
                 output_tokens: count("outputTokens")?,

@@ -9,7 +9,7 @@
 //! ```text
 //!  Effect::Activity ─► claim ─► Hands::perform ─┬─ surface: once, its store remembers the identity
 //!                                               ├─ module of a pack: no effect of its own, so again is the same
-//!                                               ├─ model, or an agent with one: never again on its own
+//!                                               ├─ model, or an agent with one: never again on its own, each call and each tool under its own identity
 //!                                               └─ tool: never again, unless it only reads
 //!                      record, events, outputs ◄┘  one commit
 //! ```
@@ -38,6 +38,7 @@ use flow::state::RunError;
 use serde_json::Value;
 
 use self::agents::Agents;
+use self::agents::tools::Workshop;
 use self::ledger::Ledger;
 use self::models::Models;
 use self::modules::Modules;
@@ -55,6 +56,13 @@ pub struct Options {
     pub models: Option<Models>,
     /// Other MCP servers.
     pub mcp: Option<mcp::Servers>,
+}
+
+impl Options {
+    /// What agents may use for tools.
+    fn workshop(&self) -> Workshop<'_> {
+        Workshop { servers: self.mcp.as_ref(), surfaces: self.surfaces.as_deref() }
+    }
 }
 
 /// What a host lets nodes use. Cheap to clone.
@@ -174,7 +182,7 @@ impl Hands {
             }
             if let (Some(agents), NodeType::Called(CalledType::AgentsRun)) = (&self.options.agents, node.kind)
             {
-                for (pointer, message) in agents::run::problems(agents, node) {
+                for (pointer, message) in agents::run::problems(agents, self.options.workshop(), node) {
                     tell(pointer, message);
                 }
             }
@@ -212,7 +220,9 @@ impl Hands {
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
             Some(Family::Agent) => match (agents, models) {
-                (Some(agents), Some(models)) => agents::run::perform(agents, models, asked).await,
+                (Some(agents), Some(models)) => {
+                    agents::run::perform(agents, models, self.options.workshop(), asked).await
+                }
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
             Some(Family::Host) => idempotency::perform(asked),

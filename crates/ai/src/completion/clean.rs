@@ -11,21 +11,28 @@ pub fn redacted(mut reply: Reply, redactor: &Redactor) -> Reply {
     if !redactor.was_asked() {
         return reply;
     }
-    reply.text = redactor.clean(&reply.text);
-    if let Some(mut found) = recover::read(&reply.text).filter(|_| reply.text.contains('\\'))
-        && redactor.value(&mut found.value) > 0
-    {
-        reply.text = found.value.to_string();
-    }
+    reply.text = document(&reply.text, redactor);
     reply.reasoning = reply.reasoning.map(|text| redactor.clean(&text));
     for call in &mut reply.tool_calls {
-        redactor.value(call);
+        call.name = redactor.clean(&call.name);
+        call.arguments = document(&call.arguments, redactor);
     }
     if let Some(refusal) = &mut reply.refusal {
         refusal.text = refusal.text.take().map(|text| redactor.clean(&text));
         refusal.category = refusal.category.take().map(|text| redactor.clean(&text));
     }
     reply
+}
+
+/// A text that may be a document. Only one with an escape in it can hide a secret from a look at its letters.
+fn document(text: &str, redactor: &Redactor) -> String {
+    let text = redactor.clean(text);
+    if let Some(mut found) = recover::read(&text).filter(|_| text.contains('\\'))
+        && redactor.value(&mut found.value) > 0
+    {
+        return found.value.to_string();
+    }
+    text
 }
 
 #[cfg(test)]

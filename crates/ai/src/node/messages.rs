@@ -46,7 +46,7 @@ pub fn messages(inputs: &Map<String, Value>, trust: Trust) -> Result<Vec<Message
         let role = role.ok_or_else(|| wrong(&at("/role"), "it is `system`, `user` or `assistant`"))?;
         let content = content(members.get("content"), &at("/content"))?;
         bytes += content.len();
-        messages.push(Message { role, content: marked(content, trust) });
+        messages.push(Message::new(role, marked(content, trust)));
     }
     if let Some(prompt) = inputs.get("prompt").filter(|prompt| !prompt.is_null()) {
         let content = match prompt {
@@ -54,7 +54,7 @@ pub fn messages(inputs: &Map<String, Value>, trust: Trust) -> Result<Vec<Message
             other => other.to_string(),
         };
         bytes += content.len();
-        messages.push(Message { role: Role::User, content: marked(content, trust) });
+        messages.push(Message::user(marked(content, trust)));
     }
     if bytes > MAX_MESSAGE_BYTES {
         return Err(wrong("", "the messages have more than 4 MiB together"));

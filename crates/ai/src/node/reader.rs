@@ -118,6 +118,15 @@ impl<'r> Reader<'r> {
         self.with(name, "it is a reference to a prompt, such as `prompt:writer@1.0.0`", PromptRef::read)
     }
 
+    /// A reference that may be without its `prompt:`.
+    pub(super) fn prompt_id(&mut self, name: &'static str) -> Option<PromptRef> {
+        let message = "it is the name of a prompt, such as `writer` or `writer@1.0.0`";
+        self.with(name, message, |value| {
+            let text = value.as_str()?;
+            PromptRef::parse(text).or_else(|| PromptRef::parse(&format!("prompt:{text}")))
+        })
+    }
+
     pub(super) fn prompts(&mut self, name: &'static str) -> Vec<PromptRef> {
         let message = format!("it is a list of at most {MAX_EXAMPLES} references to prompts");
         let prompts = self.with(name, &message, |value| {

@@ -53,7 +53,7 @@ impl Assembled {
                 PromptKind::System | PromptKind::SchemaHint => Role::System,
                 PromptKind::User | PromptKind::FewShot => Role::User,
             };
-            Message { role, content: prompt.expose().to_owned() }
+            Message::new(role, prompt.expose())
         };
         self.prompts.iter().map(message).collect()
     }

@@ -1,13 +1,18 @@
 //! Messages, as Anthropic serves them: requests to bytes, bytes to replies.
 //!
-//! A document is asked for as the input of a tool that the model has to call: its schema is the tool's.
+//! A document is asked for as the input of a tool that the model has to call: its schema is the tool's. Where other
+//! tools are offered, the model must be free to choose, and the document is asked for in words. So what a call in a
+//! reply means follows from the request.
 
 use serde_json::{Map, Value, json};
 
 use super::http::{Endpoint, HttpRequest, SendError, failure};
 use super::openai::{document, within};
 use super::sse::SseReader;
-use super::{Delta, Output, ProviderError, Refusal, Reply, Request, StopReason, Usage};
+use super::{
+    Delta, Exchange, MAX_TOOL_CALLS, Message, Output, ProviderError, Refusal, Reply, Request, StopReason,
+    Tool, ToolCall, Usage,
+};
 use crate::completion;
 
 /// Where Anthropic serves it.
@@ -26,21 +31,61 @@ pub fn request(request: &Request, endpoint: &Endpoint) -> Result<HttpRequest, Se
     Ok(http)
 }
 
-/// Whether a document can be the input of a tool: an object.
-fn is_input(schema: &Value) -> bool {
-    schema.get("type").and_then(Value::as_str) == Some("object")
+/// Whether the document is asked for as the input of a tool: it is an object, and there are no tools to choose from.
+fn is_input(request: &Request) -> bool {
+    let Output::Json { schema, .. } = &request.output else { return false };
+    request.tools.is_empty() && schema.get("type").and_then(Value::as_str) == Some("object")
+}
+
+/// The conversation. All results of one round stand in one message, as the protocol wants them.
+fn messages(request: &Request) -> Vec<Value> {
+    let mut messages: Vec<Value> = Vec::new();
+    let mut results: Vec<Value> = Vec::new();
+    for message in request.conversation() {
+        if let Exchange::Result { call_id, is_error } = &message.exchange {
+            let mut result =
+                json!({"type": "tool_result", "tool_use_id": call_id, "content": message.content});
+            if *is_error {
+                result["is_error"] = true.into();
+            }
+            results.push(result);
+            continue;
+        }
+        messages.extend(told(&mut results));
+        messages.push(spoken(message));
+    }
+    messages.extend(told(&mut results));
+    messages
+}
+
+fn told(results: &mut Vec<Value>) -> Option<Value> {
+    let results = std::mem::take(results);
+    (!results.is_empty()).then(|| json!({"role": "user", "content": results}))
+}
+
+fn spoken(message: &Message) -> Value {
+    let Exchange::Calls(calls) = &message.exchange else {
+        return json!({"role": message.role.as_str(), "content": message.content});
+    };
+    let mut blocks = Vec::new();
+    // A block of text that has none in it is refused.
+    if !message.content.trim().is_empty() {
+        blocks.push(json!({"type": "text", "text": message.content}));
+    }
+    let block = |call: &ToolCall| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input()});
+    blocks.extend(calls.iter().map(block));
+    json!({"role": message.role.as_str(), "content": blocks})
 }
 
 fn body(request: &Request) -> Value {
-    let messages: Vec<Value> = request
-        .conversation()
-        .map(|message| json!({"role": message.role.as_str(), "content": message.content}))
-        .collect();
-    let mut body =
-        json!({"model": request.model, "max_tokens": request.max_output_tokens, "messages": messages});
+    let mut body = json!({"model": request.model, "max_tokens": request.max_output_tokens, "messages": messages(request)});
+    if !request.tools.is_empty() {
+        let tool = |tool: &Tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema});
+        body["tools"] = request.tools.iter().map(tool).collect();
+    }
     let mut system: Vec<String> = request.system().into_iter().collect();
     match &request.output {
-        Output::Json { name, schema } if is_input(schema) => {
+        Output::Json { name, schema } if is_input(request) => {
             body["tools"] = json!([{
                 "name": name, "description": "Gives the document that was asked for.", "input_schema": schema,
             }]);
@@ -66,11 +111,12 @@ fn body(request: &Request) -> Value {
     body
 }
 
-/// The reply of an answer that came at once.
+/// The reply of an answer to this request that came at once.
 ///
 /// # Errors
 /// The answer is a failure, or no message.
 pub fn reply(
+    request: &Request,
     status: u16,
     header: &dyn Fn(&str) -> Option<String>,
     body: &[u8],
@@ -95,7 +141,10 @@ pub fn reply(
         match text("type") {
             "text" => parts.text.push_str(text("text")),
             "thinking" => parts.reasoning.push_str(text("thinking")),
-            "tool_use" => parts.input = block.get("input").map(Value::to_string),
+            "tool_use" if parts.calls.len() < MAX_TOOL_CALLS => {
+                let input = block.get("input").map(Value::to_string).unwrap_or_default();
+                parts.calls.push(ToolCall { arguments: input, ..ToolCall::from_record(block) });
+            }
             _ => {}
         }
     }
@@ -103,7 +152,7 @@ pub fn reply(
     parts.details = document.get("stop_details").cloned();
     parts.usage = usage(document.get("usage"), Usage::default());
     parts.model = document.get("model").and_then(Value::as_str).map(ToOwned::to_owned);
-    Ok(parts.reply(StopReason::Unknown))
+    Ok(parts.reply(is_input(request)))
 }
 
 fn stop_reason(reason: &str) -> StopReason {
@@ -134,8 +183,7 @@ fn usage(usage: Option<&Value>, before: Usage) -> Usage {
 struct Parts {
     text: String,
     reasoning: String,
-    /// The input of the tool, as text: the document.
-    input: Option<String>,
+    calls: Vec<ToolCall>,
     stop: Option<StopReason>,
     details: Option<Value>,
     usage: Usage,
@@ -143,8 +191,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn reply(self, otherwise: StopReason) -> Reply {
-        let stop = self.stop.unwrap_or(otherwise);
+    /// The reply. Where the document was asked for as the input of a tool, the last call is it.
+    fn reply(mut self, is_input: bool) -> Reply {
+        let stop = self.stop.unwrap_or(StopReason::Unknown);
         let detail = |name: &str| {
             let details = self.details.as_ref()?;
             details.get(name).and_then(Value::as_str).map(ToOwned::to_owned)
@@ -153,10 +202,11 @@ impl Parts {
             text: detail("explanation").or_else(|| Some(self.text.clone())).filter(|text| !text.is_empty()),
             category: detail("category"),
         });
+        let document = if is_input { self.calls.pop().map(|call| call.arguments) } else { None };
         // Whoever has to call a tool and does so is done.
-        let (text, stop) = match self.input {
-            Some(input) if stop == StopReason::ToolUse => (input, StopReason::EndTurn),
-            Some(input) => (input, stop),
+        let (text, stop) = match document {
+            Some(document) if stop == StopReason::ToolUse => (document, StopReason::EndTurn),
+            Some(document) => (document, stop),
             None => (self.text, stop),
         };
         Reply {
@@ -164,7 +214,7 @@ impl Parts {
             reasoning: Some(self.reasoning).filter(|text| !text.is_empty()),
             stop,
             refusal,
-            tool_calls: Vec::new(),
+            tool_calls: if is_input { Vec::new() } else { self.calls },
             usage: self.usage,
             model: self.model,
         }
@@ -176,13 +226,15 @@ impl Parts {
 pub struct Stream {
     reader: SseReader,
     parts: Parts,
+    /// Whether what a tool is called with is the document.
+    is_input: bool,
     ended: bool,
 }
 
 impl Stream {
-    /// A stream at its beginning.
-    pub fn new() -> Self {
-        Self::default()
+    /// The stream that answers a request, at its beginning.
+    pub fn new(request: &Request) -> Self {
+        Self { is_input: is_input(request), ..Self::default() }
     }
 
     /// Takes the next bytes, and gives the pieces that are in them.
@@ -215,7 +267,12 @@ impl Stream {
             "content_block_start"
                 if part("content_block").get("type").and_then(Value::as_str) == Some("tool_use") =>
             {
-                self.parts.input.get_or_insert_default();
+                if self.parts.calls.len() >= MAX_TOOL_CALLS {
+                    return Err(ProviderError::invalid("it has more than 128 calls of tools"));
+                }
+                // What stands in `input` here is empty: the input follows in pieces.
+                let begun = ToolCall::from_record(part("content_block"));
+                self.parts.calls.push(ToolCall { arguments: String::new(), ..begun });
             }
             "content_block_delta" => self.delta(part("delta"), deltas)?,
             "message_delta" => {
@@ -249,8 +306,13 @@ impl Stream {
                 deltas.push(Delta::Text(text("text").to_owned()));
             }
             "input_json_delta" => {
-                self.parts.input.get_or_insert_default().push_str(text("partial_json"));
-                deltas.push(Delta::Text(text("partial_json").to_owned()));
+                // Blocks come one after another, so a piece belongs to the last.
+                if let Some(call) = self.parts.calls.last_mut() {
+                    call.arguments.push_str(text("partial_json"));
+                }
+                if self.is_input {
+                    deltas.push(Delta::Text(text("partial_json").to_owned()));
+                }
             }
             "thinking_delta" => {
                 self.parts.reasoning.push_str(text("thinking"));
@@ -258,8 +320,8 @@ impl Stream {
             }
             _ => {}
         }
-        let input = self.parts.input.as_ref().map_or(0, String::len);
-        within(self.parts.text.len() + self.parts.reasoning.len() + input)
+        let calls: usize = self.parts.calls.iter().map(|call| call.arguments.len()).sum();
+        within(self.parts.text.len() + self.parts.reasoning.len() + calls)
     }
 
     /// The reply, when the stream is over.
@@ -273,6 +335,6 @@ impl Stream {
                 ..ProviderError::unavailable()
             });
         }
-        Ok(self.parts.reply(StopReason::Unknown))
+        Ok(self.parts.reply(self.is_input))
     }
 }

@@ -1,14 +1,16 @@
 //! A provider that answers without asking anybody.
 //!
-//! [`Programs`] gives nodes the replies that a test wrote down, one for each call; where nothing is written down, the reply
-//! follows from the request: a document that fits its schema, or a text. [`StreamMock`] is what a run may ask for with
-//! `configurable.mockProvider`.
+//! [`Programs`] gives nodes the replies that a test wrote down, one for each call; where nothing is written down, the
+//! reply follows from the request: a document that fits its schema, or a text. [`StreamMock`] is what a run may ask for
+//! with `configurable.mockProvider`.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{DEFAULT_OUTPUT_TOKENS, Output, Refusal, Reply, Request, StopReason, Usage};
+use super::{
+    DEFAULT_OUTPUT_TOKENS, MAX_TOOL_CALLS, Output, Refusal, Reply, Request, StopReason, ToolCall, Usage,
+};
 use crate::schema::Schema;
 
 mod sample;
@@ -42,8 +44,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads the replies. Each is `{content?, stopReason?, refusalText?, inputTokens?, outputTokens?, reasoning?}`, or
-    /// `{mode: "envelope", envelope}`, or `{mode: "refusal", refusalReason?}`.
+    /// Reads the replies. Each is `{content?, stopReason?, refusalText?, inputTokens?, outputTokens?, reasoning?,
+    /// toolCalls?}`, or `{mode: "envelope", envelope}`, or `{mode: "refusal", refusalReason?}`. A call of a tool is
+    /// `{name, arguments?, id?}`, its arguments a document, or a text where a test wants them to be none.
     ///
     /// # Errors
     /// It is no list, has too many replies, or one of them is none.
@@ -117,11 +120,22 @@ fn reply(place: usize, entry: &Value) -> Result<Reply, ProgramError> {
         }
         Some(_) => Err(error("mode", "it is `envelope` or `refusal`")),
         None => {
-            known(&["content", "stopReason", "refusalText", "reasoning", "inputTokens", "outputTokens"])?;
+            let plain = [
+                "content",
+                "stopReason",
+                "refusalText",
+                "reasoning",
+                "inputTokens",
+                "outputTokens",
+                "toolCalls",
+            ];
+            known(&plain)?;
+            let tool_calls = tool_calls(place, members.get("toolCalls"))?;
             let stop = match text("stopReason")? {
                 Some(word) => {
                     StopReason::parse(&word).ok_or_else(|| error("stopReason", "there is no such reason"))?
                 }
+                None if !tool_calls.is_empty() => StopReason::ToolUse,
                 None => StopReason::EndTurn,
             };
             let refusal = text("refusalText")?;
@@ -129,11 +143,42 @@ fn reply(place: usize, entry: &Value) -> Result<Reply, ProgramError> {
             Ok(Reply {
                 text: text("content")?.unwrap_or_default(),
                 reasoning: text("reasoning")?,
+                tool_calls,
                 usage: usage()?,
                 ..base
             })
         }
     }
+}
+
+/// The calls of tools that a reply wants. Those without an id get one that follows from their places.
+fn tool_calls(place: usize, calls: Option<&Value>) -> Result<Vec<ToolCall>, ProgramError> {
+    let pointer = format!("/program/{place}/toolCalls");
+    let wrong = |message: &str| ProgramError { pointer: pointer.clone(), message: message.to_owned() };
+    let calls = match calls {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(calls)) if calls.len() <= MAX_TOOL_CALLS => calls,
+        Some(_) => return Err(wrong("it is a list of at most 128 calls")),
+    };
+    let read = |(number, call): (usize, &Value)| {
+        let members = call.as_object().filter(|members| members.get("name").is_some_and(Value::is_string));
+        let members = members.ok_or_else(|| wrong("a call is `{name, arguments?, id?}`"))?;
+        if members.keys().any(|name| !["id", "name", "arguments"].contains(&name.as_str())) {
+            return Err(wrong("a call is `{name, arguments?, id?}`"));
+        }
+        let mut call = ToolCall::from_record(call);
+        if call.arguments.len() > MAX_CONTENT_BYTES {
+            return Err(wrong("the arguments have more than a mebibyte"));
+        }
+        if call.id.is_empty() {
+            call.id = format!("call_{place}_{number}");
+        }
+        if call.arguments.is_empty() {
+            call.arguments.push_str("{}");
+        }
+        Ok(call)
+    };
+    calls.iter().enumerate().map(read).collect()
 }
 
 /// What the nodes of all runs are answered. The state is small, plain, and passed around by whoever calls.
@@ -225,6 +270,9 @@ mod tests {
             (json!([{"mode": "envelope"}]), "/program/0/envelope"),
             (json!([{"text": "x"}]), "/program/0/text"),
             (json!([{"outputTokens": -1}]), "/program/0/outputTokens"),
+            (json!([{"toolCalls": {}}]), "/program/0/toolCalls"),
+            (json!([{"toolCalls": [{"arguments": {}}]}]), "/program/0/toolCalls"),
+            (json!([{"toolCalls": [{"name": "x", "handler": 1}]}]), "/program/0/toolCalls"),
         ];
         for (program, pointer) in cases {
             assert_eq!(Program::read(&program).unwrap_err().pointer, pointer, "{program}");

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::http::{Endpoint, HttpRequest, SendError, failure};
 use super::sse::SseReader;
 use super::{
-    Delta, MAX_REPLY_BYTES, Output, ProviderError, Refusal, Reply, Request, StopReason, Usage, strict,
+    Delta, Exchange, MAX_REPLY_BYTES, MAX_TOOL_CALLS, Message, Output, ProviderError, Refusal, Reply,
+    Request, StopReason, Tool, ToolCall, Usage, strict,
 };
 
 /// Where OpenAI serves it.
@@ -23,12 +24,16 @@ pub fn request(request: &Request, endpoint: &Endpoint) -> Result<HttpRequest, Se
 }
 
 fn body(request: &Request, host: &str) -> Value {
-    let messages: Vec<Value> = request
-        .messages
-        .iter()
-        .map(|message| json!({"role": message.role.as_str(), "content": message.content}))
-        .collect();
+    let messages: Vec<Value> = request.messages.iter().map(message).collect();
     let mut body = json!({"model": request.model, "messages": messages});
+    if !request.tools.is_empty() {
+        let tool = |tool: &Tool| {
+            let function =
+                json!({"name": tool.name, "description": tool.description, "parameters": tool.schema});
+            json!({"type": "function", "function": function})
+        };
+        body["tools"] = request.tools.iter().map(tool).collect();
+    }
     // OpenAI renamed the limit; others know it by its first name.
     let limit = if host.ends_with("openai.com") { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = request.max_output_tokens.into();
@@ -53,6 +58,24 @@ fn body(request: &Request, host: &str) -> Value {
         body["stream_options"] = json!({"include_usage": true});
     }
     body
+}
+
+fn message(message: &Message) -> Value {
+    match &message.exchange {
+        Exchange::Words => json!({"role": message.role.as_str(), "content": message.content}),
+        Exchange::Calls(calls) => {
+            let call = |call: &ToolCall| {
+                let function = json!({"name": call.name, "arguments": call.arguments});
+                json!({"id": call.id, "type": "function", "function": function})
+            };
+            let content = Some(message.content.as_str()).filter(|content| !content.is_empty());
+            let calls: Vec<Value> = calls.iter().map(call).collect();
+            json!({"role": message.role.as_str(), "content": content, "tool_calls": calls})
+        }
+        Exchange::Result { call_id, .. } => {
+            json!({"role": "tool", "tool_call_id": call_id, "content": message.content})
+        }
+    }
 }
 
 /// The reply of an answer that came at once.
@@ -133,14 +156,13 @@ fn usage(usage: Option<&Value>) -> Usage {
     }
 }
 
-/// Calls of tools in one form: `{id, name, arguments}`.
-fn tool_calls(calls: &[Value]) -> Vec<Value> {
+fn tool_calls(calls: &[Value]) -> Vec<ToolCall> {
     let call = |call: &Value| {
-        let function = call.get("function");
-        let part = |name: &str| function.and_then(|function| function.get(name)).cloned().unwrap_or_default();
-        json!({"id": call.get("id").cloned().unwrap_or_default(), "name": part("name"), "arguments": part("arguments")})
+        let function = call.get("function").unwrap_or(&Value::Null);
+        let described = ToolCall::from_record(function);
+        ToolCall { id: ToolCall::from_record(call).id, ..described }
     };
-    calls.iter().take(128).map(call).collect()
+    calls.iter().take(MAX_TOOL_CALLS).map(call).collect()
 }
 
 /// A reply that comes piece by piece.
@@ -150,6 +172,7 @@ pub struct Stream {
     text: String,
     reasoning: String,
     refusal: String,
+    calls: Vec<ToolCall>,
     stop: Option<StopReason>,
     usage: Usage,
     model: Option<String>,
@@ -212,7 +235,31 @@ impl Stream {
             deltas.push(Delta::Text(text.to_owned()));
         }
         self.refusal.push_str(piece("refusal").unwrap_or_default());
-        within(self.text.len() + self.reasoning.len() + self.refusal.len())
+        let calls = choice.pointer("/delta/tool_calls").and_then(Value::as_array);
+        for (place, piece) in calls.into_iter().flatten().enumerate() {
+            self.call(place, piece)?;
+        }
+        let size = |call: &ToolCall| call.id.len() + call.name.len() + call.arguments.len();
+        let calls: usize = self.calls.iter().map(size).sum();
+        within(self.text.len() + self.reasoning.len() + self.refusal.len() + calls)
+    }
+
+    /// A piece of a call: its name comes once, its arguments bit by bit.
+    fn call(&mut self, place: usize, piece: &Value) -> Result<(), ProviderError> {
+        let index = piece.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
+        let index = index.unwrap_or(place);
+        if index >= MAX_TOOL_CALLS {
+            return Err(ProviderError::invalid("it has more than 128 calls of tools"));
+        }
+        while self.calls.len() <= index {
+            self.calls.push(ToolCall::from_record(&Value::Null));
+        }
+        let text = |pointer: &str| piece.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let call = &mut self.calls[index];
+        call.id.push_str(text("/id"));
+        call.name.push_str(text("/function/name"));
+        call.arguments.push_str(text("/function/arguments"));
+        Ok(())
     }
 
     /// The reply, when the stream is over.
@@ -232,7 +279,7 @@ impl Stream {
             reasoning: Some(self.reasoning).filter(|text| !text.is_empty()),
             stop,
             refusal: refused(refusal, stop),
-            tool_calls: Vec::new(),
+            tool_calls: self.calls,
             usage: self.usage,
             model: self.model,
         })

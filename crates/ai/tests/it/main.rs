@@ -15,4 +15,6 @@ mod nodes;
 mod prompts;
 mod properties;
 mod protocol;
+mod tool_wire;
+mod tools;
 mod wire;

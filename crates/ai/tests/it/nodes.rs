@@ -16,6 +16,22 @@ fn pointers(kind: NodeType, config: Value) -> Vec<String> {
 }
 
 #[test]
+fn a_prompt_by_its_older_name_is_what_is_asked_unless_a_reference_says_otherwise() {
+    let cases = [
+        (json!({"promptId": "writer"}), Some("prompt:writer")),
+        (json!({"promptId": "writer@1.0.0"}), Some("prompt:writer@1.0.0")),
+        (json!({"promptId": "prompt:writer@1.0.0"}), Some("prompt:writer@1.0.0")),
+        (json!({"promptId": "writer", "userPromptRef": "prompt:other"}), Some("prompt:other")),
+        (json!({}), None),
+    ];
+    for (config, expected) in cases {
+        let node = Node::read(NodeType::CallPrompt, &config).unwrap();
+        let user = node.call().prompts.user.as_ref().map(ToString::to_string);
+        assert_eq!(user.as_deref(), expected, "{config}");
+    }
+}
+
+#[test]
 fn every_problem_of_a_configuration_has_its_place() {
     let schema = json!({"type": "object"});
     let cases = [
@@ -26,6 +42,7 @@ fn every_problem_of_a_configuration_has_its_place() {
             json!({"promptId": "", "expectsStreaming": 1}),
             vec!["/promptId", "/expectsStreaming"],
         ),
+        (NodeType::CallPrompt, json!({"promptId": "no prompt"}), vec!["/promptId"]),
         (NodeType::CallPrompt, json!({"mcp": {"tool": "echo", "arguments": {"text": "x"}}}), vec![]),
         (NodeType::CallPrompt, json!({"mcp": {"arguments": {}}}), vec!["/mcp"]),
         (NodeType::CallPrompt, json!({"credentialRef": "sk-proj-abcdefgh"}), vec!["/credentialRef"]),

@@ -3,7 +3,7 @@
 use ai::completion::recover;
 use ai::envelope::{Acceptance, Counters, Kinds, Prior, RefusalMode, Strictness, accept, project};
 use ai::provider::sse::SseReader;
-use ai::provider::{anthropic, mock, openai};
+use ai::provider::{Output, Request, anthropic, mock, openai};
 use ai::redact::{Redactor, Secret};
 use ai::trust::{self, Trust};
 use proptest::prelude::*;
@@ -12,6 +12,11 @@ use serde_json::{Map, Value, json};
 use crate::acceptance::envelope;
 use crate::protocol;
 use crate::wire::{ANTHROPIC_STREAM, OPENAI_STREAM};
+
+/// A request for a document, and one for a text, are read alike but for what a tool is called with.
+fn asked() -> Request {
+    Request::new("m", Vec::new(), Output::json("x", json!({"type": "object"})))
+}
 
 fn document() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -192,10 +197,10 @@ proptest! {
         prop_assert_eq!(deltas, whole.feed(OPENAI_STREAM.as_bytes()).unwrap());
         prop_assert_eq!(stream.finish(), whole.finish());
         let (first, second) = ANTHROPIC_STREAM.as_bytes().split_at(other);
-        let mut stream = anthropic::Stream::new();
+        let mut stream = anthropic::Stream::new(&asked());
         let mut deltas = stream.feed(first).unwrap();
         deltas.extend(stream.feed(second).unwrap());
-        let mut whole = anthropic::Stream::new();
+        let mut whole = anthropic::Stream::new(&asked());
         prop_assert_eq!(deltas, whole.feed(ANTHROPIC_STREAM.as_bytes()).unwrap());
         prop_assert_eq!(stream.finish(), whole.finish());
     }
@@ -203,8 +208,8 @@ proptest! {
     #[test]
     fn readers_of_providers_are_total(bytes in prop::collection::vec(any::<u8>(), 0..200), document in document()) {
         for body in [bytes.clone(), document.to_string().into_bytes()] {
-            let _ = (openai::reply(200, &|_| None, &body), anthropic::reply(500, &|_| None, &body));
-            let _ = (openai::Stream::new().feed(&body), anthropic::Stream::new().feed(&body));
+            let _ = (openai::reply(200, &|_| None, &body), anthropic::reply(&asked(), 200, &|_| None, &body));
+            let _ = (openai::Stream::new().feed(&body), anthropic::Stream::new(&asked()).feed(&body));
         }
         let _ = mock::Program::read(&document);
         let _ = mock::Program::read(&json!([document]));

@@ -66,6 +66,8 @@ fn compiled() -> Option<BTreeMap<EventKind, Validator>> {
         (EventKind::CapBreached, "capBreached"),
         (EventKind::ReasoningDelta, "agentReasoningDelta"),
         (EventKind::Reasoned, "agentReasoned"),
+        (EventKind::ToolCalled, "agentToolCalled"),
+        (EventKind::ToolReturned, "agentToolReturned"),
         (EventKind::ModelSubstituted, "modelCapabilitySubstituted"),
         (EventKind::ModelInsufficient, "modelCapabilityInsufficient"),
         (EventKind::ClarificationRequested, "clarificationRequested"),

@@ -3,7 +3,7 @@
 use ai::provider::http::{BaseUrl, Credential, Endpoint, HttpRequest, SendError};
 use ai::provider::{
     Delta, Message, Output, ProviderError, ProviderErrorKind, Refusal, Reply, Request, Role, StopReason,
-    Usage, anthropic, openai,
+    ToolCall, Usage, anthropic, openai,
 };
 use serde_json::{Value, json};
 
@@ -28,12 +28,21 @@ fn request(output: Output, stream: bool) -> Request {
             vec![
                 Message::system("Be brief."),
                 Message::user("Hi"),
-                Message { role: Role::Assistant, content: "Hello".to_owned() },
+                Message::new(Role::Assistant, "Hello"),
                 Message::user("And?"),
             ],
             output,
         )
     }
+}
+
+/// A request for a document, which Anthropic is asked for as the input of a tool.
+fn document() -> Request {
+    request(Output::json("answer", schema()), false)
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
 fn schema() -> Value {
@@ -178,11 +187,7 @@ fn replies_of_an_openai_server() {
         (
             json!({"content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}),
             "tool_calls",
-            Reply {
-                stop: StopReason::ToolUse,
-                tool_calls: vec![json!({"id": "c", "name": "f", "arguments": "{}"})],
-                ..base.clone()
-            },
+            Reply { stop: StopReason::ToolUse, tool_calls: vec![call("c", "f", "{}")], ..base.clone() },
         ),
         (
             json!({"content": "x"}),
@@ -252,16 +257,24 @@ fn replies_of_anthropic() {
         ),
     ];
     for (content, reason, expected) in cases {
-        assert_eq!(anthropic::reply(200, &none, body(content, reason).as_bytes()), Ok(expected), "{reason}");
+        assert_eq!(
+            anthropic::reply(&document(), 200, &none, body(content, reason).as_bytes()),
+            Ok(expected),
+            "{reason}"
+        );
     }
     let overloaded = anthropic::reply(
+        &document(),
         529,
         &none,
         br#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#,
     )
     .unwrap_err();
     assert_eq!((overloaded.is_retryable(), overloaded.code.as_deref()), (true, Some("overloaded_error")));
-    assert_eq!(anthropic::reply(200, &none, b"{}").unwrap_err().kind, ProviderErrorKind::InvalidReply);
+    assert_eq!(
+        anthropic::reply(&document(), 200, &none, b"{}").unwrap_err().kind,
+        ProviderErrorKind::InvalidReply
+    );
 }
 
 pub(crate) const OPENAI_STREAM: &str = concat!(
@@ -306,7 +319,7 @@ fn replies_that_come_piece_by_piece() {
         }
     );
 
-    let mut stream = anthropic::Stream::new();
+    let mut stream = anthropic::Stream::new(&document());
     let deltas = stream.feed(ANTHROPIC_STREAM.as_bytes()).unwrap();
     assert_eq!(deltas, [Delta::Reasoning("hm".to_owned()), text("{\"ok\":"), text("true}")]);
     let reply = stream.finish().unwrap();
@@ -328,8 +341,11 @@ fn a_stream_that_breaks_off_or_fails_is_no_reply() {
     let mut stream = openai::Stream::new();
     stream.feed(b"data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").unwrap();
     assert_eq!(early(stream.finish().unwrap_err()), (ProviderErrorKind::Unavailable, true));
-    assert_eq!(early(anthropic::Stream::new().finish().unwrap_err()), (ProviderErrorKind::Unavailable, true));
-    let failed = anthropic::Stream::new()
+    assert_eq!(
+        early(anthropic::Stream::new(&document()).finish().unwrap_err()),
+        (ProviderErrorKind::Unavailable, true)
+    );
+    let failed = anthropic::Stream::new(&document())
         .feed(b"data: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"sk-test\"}}\n\n")
         .unwrap_err();
     assert_eq!(
@@ -341,6 +357,9 @@ fn a_stream_that_breaks_off_or_fails_is_no_reply() {
     assert_eq!((failed.kind, failed.code.as_deref()), (ProviderErrorKind::Unavailable, Some("server_error")));
     for broken in [&b"data: {\n\n"[..], b"data: [1]\n\n"] {
         assert_eq!(openai::Stream::new().feed(broken).unwrap_err().kind, ProviderErrorKind::InvalidReply);
-        assert_eq!(anthropic::Stream::new().feed(broken).unwrap_err().kind, ProviderErrorKind::InvalidReply);
+        assert_eq!(
+            anthropic::Stream::new(&document()).feed(broken).unwrap_err().kind,
+            ProviderErrorKind::InvalidReply
+        );
     }
 }

@@ -207,7 +207,8 @@ called! {
     MockAi => "local.sample.demo.mock-ai", Family::Model, [];
     /// Lets an agent of an installed pack do a task.
     AgentsRun => "core.agents.run", Family::Agent,
-        [may("agentId", Kind::Text), may("provider", Kind::Text), may("model", Kind::Text), may("tools", Kind::List)];
+        [may("agentId", Kind::Text), may("provider", Kind::Text), may("model", Kind::Text), may("tools", Kind::List),
+            may("maxRounds", Kind::Integer)];
     /// Makes a key for a request that nobody is to take twice: the same one however often the node is tried.
     IdempotencyKey => "core.openwop.http.idempotency-key", Family::Host,
         [may("mode", Kind::Word(&["composite", "hash", "uuid"]))];

@@ -1,6 +1,9 @@
 //! The agents that installed packs bring, ready to be handed something.
 
+pub(super) mod belt;
+mod inputs;
 pub(super) mod run;
+pub(super) mod tools;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -28,6 +28,12 @@ pub trait Ledger: Send + Sync {
     /// Claims a part of the work, by its identity.
     fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim>;
 
+    /// Whether anybody still wants what is being done. Work of many parts asks before each of them; work that is not
+    /// wanted any more is left where it is.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
     /// Records what came of it.
     fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()>;
 }

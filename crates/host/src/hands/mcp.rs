@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ai::node::McpCall;
+use ai::redact::Secret;
 use flow::definition::CalledType;
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
@@ -77,6 +78,18 @@ impl Servers {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty()
+    }
+
+    /// Whether there is one of that id, for whomever.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.servers.contains_key(id)
+    }
+
+    /// The secret that opens a server for a tenant, where it has one.
+    pub(super) fn secret(&self, tenant: &str, id: &str) -> Option<Secret> {
+        let name = self.servers.get(id)?.secret.as_deref()?;
+        let value = self.secrets.resolve(tenant, name).ok()?;
+        Some(Secret::new(name, value.expose()))
     }
 
     /// The ids of the servers of a tenant, sorted.
@@ -277,6 +290,6 @@ fn milliseconds(since: Instant) -> u64 {
 }
 
 /// Text from outside, marked so that a model and its readers can tell where it came from.
-fn marked(kind: &str, name: &str, text: &str) -> String {
+pub(super) fn marked(kind: &str, name: &str, text: &str) -> String {
     ai::trust::wrap_with(text, &BTreeMap::from([(kind.to_owned(), name.to_owned())]))
 }

@@ -5,6 +5,7 @@
 //! again. A call that was sent and of which nothing was recorded is not sent again: nobody knows whether it was paid for.
 
 mod choice;
+mod converse;
 mod door;
 mod outputs;
 mod pretended;
@@ -23,6 +24,7 @@ use ai::prompt::library::Library;
 use ai::provider::mock::Programs;
 use ai::reasoning::Verbosity;
 use ai::redact::{Redactor, Secret};
+use ai::tools::Bounds;
 use ai::trust::Trust;
 use flow::engine::Told;
 use flow::event::EventKind;
@@ -32,6 +34,7 @@ use serde_json::{Map, Value};
 
 use self::door::Door;
 pub use self::providers::{Provider, Wire};
+use super::agents::belt::Belt;
 use super::{Asked, Performed};
 use crate::runs::outbound::Outbound;
 use crate::runs::secrets::Secrets;
@@ -69,6 +72,16 @@ impl fmt::Debug for Models {
             .field("providers", &self.options.providers.keys())
             .finish_non_exhaustive()
     }
+}
+
+/// What a model may use, and for whom it does.
+pub(super) struct Tools<'t> {
+    /// The tools.
+    pub(super) belt: &'t Belt<'t>,
+    /// The agent.
+    pub(super) agent_id: &'t str,
+    /// How much of them.
+    pub(super) bounds: Bounds,
 }
 
 /// Why a node has no answer, and what happened before.
@@ -140,7 +153,16 @@ impl Models {
     /// Does the work of a node.
     pub(super) async fn perform(&self, asked: Asked<'_>) -> Performed {
         let performed = match read(asked) {
-            Ok(node) => self.ask(&node, asked, &asked.call.inputs).await,
+            Ok(node) => self.ask(&node, asked, &asked.call.inputs, None).await,
+            Err(error) => Err(error.into()),
+        };
+        performed.unwrap_or_else(Trouble::told)
+    }
+
+    /// Does the work of a node with tools, over several rounds.
+    pub(super) async fn converse(&self, asked: Asked<'_>, tools: Tools<'_>) -> Performed {
+        let performed = match read(asked) {
+            Ok(node) => self.ask(&node, asked, &asked.call.inputs, Some(tools)).await,
             Err(error) => Err(error.into()),
         };
         performed.unwrap_or_else(Trouble::told)
@@ -155,7 +177,7 @@ impl Models {
             let sampling = Sampling::read(request).map_err(|error| wrong(format!("`request`{error}")))?;
             let node = Node::read(NodeType::CallPrompt, &sampling.config(hint));
             let node = node.map_err(|problems| self::wrong("config", &problems))?;
-            self.ask(&node, asked, &sampling.inputs()).await
+            self.ask(&node, asked, &sampling.inputs(), None).await
         };
         let mut performed = asking.await.unwrap_or_else(Trouble::told);
         performed.outcome = performed.outcome.map(|given| outputs::sampled(&given));
@@ -167,6 +189,7 @@ impl Models {
         node: &Node,
         asked: Asked<'_>,
         inputs: &Map<String, Value>,
+        tools: Option<Tools<'_>>,
     ) -> Result<Performed, Trouble> {
         if let Some(mock) = asked.call.configurable.get("mockProvider").filter(|_| asked.call.is_test) {
             return Ok(pretended::pretended(asked, mock).await?);
@@ -183,7 +206,9 @@ impl Models {
             Some(id) => Some((id, self.resolve(asked.tenant, id)?)),
             None => None,
         };
-        let redactor = Redactor::new(credential.iter().map(|(id, value)| Secret::new(*id, value.expose())));
+        let secrets = credential.iter().map(|(id, value)| Secret::new(*id, value.expose()));
+        let others = tools.as_ref().map(|tools| tools.belt.secrets(asked.tenant));
+        let redactor = Redactor::new(secrets.chain(others.into_iter().flatten()));
         let trust = trust_of(asked);
         let (composed, prompts) = self.prompts(node, asked, &overrides, trust)?;
         let mut told = judged;
@@ -203,15 +228,27 @@ impl Models {
             budget: Budget::default(),
             redactor,
         };
-        let (completion, first) = node.start(calling);
+        let verbosity = overrides.verbosity.unwrap_or(Verbosity::Summary);
         let door = Door {
             models: self,
             asked,
             provider,
             credential: credential.as_ref().map(|(_, value)| value.expose()),
-            verbosity: overrides.verbosity.unwrap_or(Verbosity::Summary),
+            verbosity,
         };
-        door.drive(node, completion, first, told).await
+        let Some(Tools { belt, agent_id, bounds }) = tools else {
+            let (completion, first) = node.start(calling);
+            return door.drive(node, completion, first, told).await;
+        };
+        let settings = ai::tools::Settings {
+            agent_id: agent_id.to_owned(),
+            call_prefix: asked.invocation.to_owned(),
+            bounds,
+            verbosity,
+        };
+        let toolbox = belt.toolbox().map_err(|error| Trouble { told: told.clone(), error })?;
+        let (conversation, first) = node.converse(calling, settings, toolbox);
+        door.converse(node, conversation, first, belt, told).await
     }
 
     fn resolve(&self, tenant: &str, id: &str) -> Result<crate::runs::secrets::SecretValue, RunError> {
@@ -242,7 +279,7 @@ fn wrong(what: &str, problems: &[ai::node::Problem]) -> RunError {
 }
 
 /// Whether what the run was given may be believed.
-fn trust_of(asked: Asked<'_>) -> Trust {
+pub(super) fn trust_of(asked: Asked<'_>) -> Trust {
     match asked.call.metadata.get("trustBoundary").and_then(Value::as_str) {
         Some("untrusted") => Trust::Untrusted,
         _ => Trust::Trusted,

@@ -15,6 +15,7 @@ mod restart;
 mod retention;
 mod secrets;
 mod tenants;
+mod tools;
 mod traces;
 mod triggers;
 mod webhooks;

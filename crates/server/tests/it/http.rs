@@ -1,6 +1,7 @@
 //! Runs over HTTP, through a real connection to a real host with a real database.
 
 mod access;
+mod agent_tools;
 mod agents;
 mod answers;
 mod asks;

@@ -55,6 +55,8 @@ pub struct StreamMock {
     pub delay_ms_per_token: u64,
     /// The whole reply; nothing where the mock fails.
     pub reply: Option<Reply>,
+    /// The calls of tools that it wants, as the run wrote them.
+    pub tool_calls: Vec<Value>,
     /// The failure: a code, a message, whether trying again may help, and how long it takes.
     pub failure: Option<MockFailure>,
 }
@@ -94,7 +96,14 @@ impl StreamMock {
         if let Some(name) = config.keys().find(|name| !known.contains(&name.as_str())) {
             return Err(wrong(name, "there is no such member"));
         }
-        let mut mock = Self { id, tokens: Vec::new(), delay_ms_per_token: 0, reply: None, failure: None };
+        let mut mock = Self {
+            id,
+            tokens: Vec::new(),
+            delay_ms_per_token: 0,
+            reply: None,
+            tool_calls: Vec::new(),
+            failure: None,
+        };
         if id == MockId::Error {
             mock.failure = Some(MockFailure {
                 code: text(config, "code")?.unwrap_or_else(|| "mock_error".to_owned()),
@@ -106,7 +115,6 @@ impl StreamMock {
             return Ok(mock);
         }
         let mut stop = StopReason::EndTurn;
-        let mut tool_calls = Vec::new();
         match id {
             MockId::StreamText => {
                 mock.tokens = tokens(config)?;
@@ -129,7 +137,7 @@ impl StreamMock {
             }
             MockId::ToolCalls => {
                 let calls = config.get("toolCalls").and_then(Value::as_array);
-                tool_calls = calls.ok_or_else(|| wrong("toolCalls", "it is a list"))?.clone();
+                mock.tool_calls = calls.ok_or_else(|| wrong("toolCalls", "it is a list"))?.clone();
                 stop = StopReason::ToolUse;
             }
             MockId::UsageOnly | MockId::Error => {}
@@ -137,7 +145,7 @@ impl StreamMock {
         let usage = usage(config, mock.tokens.len())?;
         let model = text(config, "model")?.unwrap_or_else(|| format!("mock-{id}-v1"));
         let text = mock.tokens.concat();
-        mock.reply = Some(Reply { stop, tool_calls, usage, model: Some(model), ..Reply::text(text) });
+        mock.reply = Some(Reply { stop, usage, model: Some(model), ..Reply::text(text) });
         Ok(mock)
     }
 
@@ -156,8 +164,8 @@ impl StreamMock {
         if let Some(model) = &reply.model {
             meta["model"] = model.as_str().into();
         }
-        if !reply.tool_calls.is_empty() {
-            meta["toolCalls"] = reply.tool_calls.clone().into();
+        if !self.tool_calls.is_empty() {
+            meta["toolCalls"] = self.tool_calls.clone().into();
         }
         meta
     }

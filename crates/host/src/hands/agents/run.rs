@@ -1,44 +1,52 @@
-//! `core.agents.run`: an agent of an installed pack does one task with a model.
+//! `core.agents.run`: an agent of an installed pack does one task with a model, and with tools where the node declares
+//! some.
 //!
 //! ```text
 //! agent of the node ─► tools on its list? ─► task as its schema says? ─► model ─► return as its schema says? ─► agent.decided, outputs
+//!                                                                         ▲ │
+//!                                                                         │ ▼ as often as its rounds allow
+//!                                                                        tools
 //! ```
 //!
-//! Tools are names, and never code: what a node declares is held to the list of the agent's pack before any model is asked. There is no
-//! runtime here that would call them, so a run that needs one is refused; a run without tools needs none.
+//! Tools are names, and never code: what a node [declares](super::tools) is held to the list of the agent's pack when
+//! its workflow is registered, when the node begins, and before each call. Every answer of the model and every call of
+//! a tool has an identity of its own, by its number, under which it is paid for or made once. What a tool says is from
+//! outside, and so is what the model makes of it: the outputs are marked.
 
+use ai::tools::Bounds;
+use ai::trust::{self, Trust};
 use flow::definition::{Node, PortValue};
-use flow::engine::{Call, Told};
+use flow::engine::{Call, Cause, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
 use flow::state::RunError;
-use packs::agents::may_use;
 use serde_json::{Map, Value, json};
 
-use super::super::models::Models;
-use super::super::{Asked, Performed};
+use super::super::models::{Models, Tools, trust_of};
+use super::super::{Asked, Performed, mcp};
+use super::belt::Belt;
+use super::tools::{self, Declared, Workshop};
 use super::{Agent, Agents};
 
 /// The type of node that asks a model for a text.
 const CALL_PROMPT: &str = "core.ai.callPrompt";
 
-/// What is wrong with a declaration of tools.
-struct BadTools {
-    code: &'static str,
-    message: String,
-    details: Value,
-}
-
-/// What is wrong with a node, as far as that can be known when its workflow is registered. Each has the place in the configuration.
-pub(in super::super) fn problems(agents: &Agents, node: &Node) -> Vec<(&'static str, String)> {
+/// What is wrong with a node, as far as that can be known when its workflow is registered. Each has the place in the
+/// configuration.
+pub(in super::super) fn problems(
+    agents: &Agents,
+    workshop: Workshop<'_>,
+    node: &Node,
+) -> Vec<(&'static str, String)> {
     let named = agent_id(&node.config, node.agent.as_ref());
     let Some(agent) = named.as_deref().and_then(|id| agents.get(id)) else {
         return vec![("/agentId", unknown(named.as_deref()))];
     };
     let mut found = Vec::new();
-    if let Err(bad) = check_tools(agent, &node.config) {
+    if let Err(bad) = tools::declared(agent, &node.config, workshop) {
         found.push(("/tools", format!("{}: {}", bad.code, bad.message)));
     }
+    found.extend(tools::rounds_problem(&node.config).map(|problem| ("/maxRounds", problem)));
     // A task that is written in the workflow is known now.
     let values: Option<Map<String, Value>> = node
         .inputs
@@ -57,34 +65,64 @@ pub(in super::super) fn problems(agents: &Agents, node: &Node) -> Vec<(&'static 
 }
 
 /// Does the task.
-pub(in super::super) async fn perform(agents: &Agents, models: &Models, asked: Asked<'_>) -> Performed {
-    let (agent, call) = match plan(agents, asked.call) {
+pub(in super::super) async fn perform(
+    agents: &Agents,
+    models: &Models,
+    workshop: Workshop<'_>,
+    asked: Asked<'_>,
+) -> Performed {
+    let Plan { agent, call, tools } = match plan(agents, workshop, asked) {
         Ok(plan) => plan,
         Err(error) => return Performed::plain(Err(error)),
     };
-    let performed = models.perform(Asked { call: &call, ..asked }).await;
+    let task = Asked { call: &call, ..asked };
+    let performed = if tools.is_empty() {
+        models.perform(task).await
+    } else {
+        match Belt::prepare(agent, workshop, tools, asked).await {
+            Ok(belt) => {
+                let agent_id = agent.manifest.agent_id.as_str();
+                models
+                    .converse(task, Tools { belt: &belt, agent_id, bounds: bounds(&asked.call.config) })
+                    .await
+            }
+            Err(error) => return Performed::plain(Err(error)),
+        }
+    };
     match performed.outcome {
-        Ok(gave) => returned(agent, performed.told, &gave),
+        Ok(gave) => returned(agent, performed.told, &gave, trust_of(asked)),
         Err(error) => Performed { told: performed.told, outcome: Err(error) },
     }
 }
 
-fn plan<'a>(agents: &'a Agents, call: &Call) -> Result<(&'a Agent, Call), RunError> {
+/// What is to be done.
+struct Plan<'a> {
+    agent: &'a Agent,
+    /// As a node that asks for a text would be told.
+    call: Call,
+    tools: Vec<Declared>,
+}
+
+fn plan<'a>(agents: &'a Agents, workshop: Workshop<'_>, asked: Asked<'_>) -> Result<Plan<'a>, RunError> {
+    let call = asked.call;
     let named = agent_id(&call.config, call.agent.as_ref());
     let agent = named.as_deref().and_then(|id| agents.get(id)).ok_or_else(|| {
         RunError::of(FailureCode::CapabilityNotProvided, unknown(named.as_deref()))
             .with(json!({"agentId": named}))
     })?;
-    check_tools(agent, &call.config).map_err(|bad| RunError::new(bad.code, bad.message).with(bad.details))?;
+    let tools = tools::declared(agent, &call.config, workshop)
+        .map_err(|bad| RunError::new(bad.code, bad.message).with(bad.details))?;
     let agent_id = agent.manifest.agent_id.as_str();
     let task = Value::Object(call.inputs.clone());
     agent.schemas.check_task(&task).map_err(|problem| {
         violation(FailureCode::HandoffTaskSchemaViolation, agent_id, problem.to_string())
     })?;
-    let mut config = Map::from_iter([
-        ("agentId".to_owned(), agent_id.into()),
-        ("userPrompt".to_owned(), words(&call.inputs).into()),
-    ]);
+    let words = match trust_of(asked) {
+        Trust::Trusted => words(&call.inputs),
+        Trust::Untrusted => trust::wrap(&words(&call.inputs)),
+    };
+    let mut config =
+        Map::from_iter([("agentId".to_owned(), agent_id.into()), ("userPrompt".to_owned(), words.into())]);
     if let Some(prompt) = &agent.system_prompt {
         config.insert("systemPrompt".to_owned(), prompt.as_str().into());
     }
@@ -94,7 +132,17 @@ fn plan<'a>(agents: &'a Agents, call: &Call) -> Result<(&'a Agent, Call), RunErr
         }
     }
     let inputs = Map::new();
-    Ok((agent, Call { type_id: CALL_PROMPT.to_owned(), config, inputs, ..call.clone() }))
+    let pin = call.agent.clone().or_else(|| Some(json!({"agentId": agent_id})));
+    let call = Call { type_id: CALL_PROMPT.to_owned(), config, inputs, agent: pin, ..call.clone() };
+    Ok(Plan { agent, call, tools })
+}
+
+/// How much a conversation of this node may have.
+fn bounds(config: &Map<String, Value>) -> Bounds {
+    let rounds =
+        config.get("maxRounds").and_then(Value::as_u64).and_then(|rounds| u32::try_from(rounds).ok());
+    let usual = Bounds::default();
+    Bounds { rounds: rounds.unwrap_or(usual.rounds), ..usual }
 }
 
 /// The agent that a node names, or is pinned to.
@@ -110,43 +158,6 @@ fn unknown(agent_id: Option<&str>) -> String {
     }
 }
 
-/// Tools are declared by name and kind, are on the list of the agent, and need somebody who calls them.
-fn check_tools(agent: &Agent, config: &Map<String, Value>) -> Result<(), BadTools> {
-    let Some(tools) = config.get("tools").and_then(Value::as_array).filter(|tools| !tools.is_empty()) else {
-        return Ok(());
-    };
-    for (place, tool) in tools.iter().enumerate() {
-        let text = |name: &str| tool.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let problem = if tool.get("handler").is_some() {
-            "a tool has no `handler`: nothing that a workflow brings is run as a tool"
-        } else if text("name").is_none() || text("kind").is_none() {
-            "a tool is an object with `name` and `kind`, two texts"
-        } else {
-            let name = text("name").unwrap_or_default();
-            if !may_use(&agent.manifest, name) {
-                return Err(BadTools {
-                    code: "tool_not_allowed",
-                    message: "the agent may not use a tool that the node declares; see its `toolAllowlist`"
-                        .to_owned(),
-                    details: json!({"agentId": agent.manifest.agent_id, "place": place}),
-                });
-            }
-            continue;
-        };
-        return Err(BadTools {
-            code: "INVALID_TOOL_DECLARATION",
-            message: problem.to_owned(),
-            details: json!({"place": place}),
-        });
-    }
-    Err(BadTools {
-        code: "host_capability_missing",
-        message: "agents use tools through `host.agentRuntime`, which is not served here; leave `tools` out"
-            .to_owned(),
-        details: json!({"capability": "host.agentRuntime"}),
-    })
-}
-
 /// What the agent is told: a prompt as it is, anything else as JSON.
 fn words(task: &Map<String, Value>) -> String {
     match (task.len(), task.get("prompt")) {
@@ -160,7 +171,7 @@ fn violation(code: FailureCode, agent_id: &str, problem: String) -> RunError {
 }
 
 /// Holds what the agent gave to its schema. What does not fit is not recorded, neither as an output nor in an event.
-fn returned(agent: &Agent, mut told: Vec<Told>, gave: &Value) -> Performed {
+fn returned(agent: &Agent, mut told: Vec<Told>, gave: &Value, run: Trust) -> Performed {
     let agent_id = agent.manifest.agent_id.as_str();
     let content = gave.get("content").cloned().unwrap_or_default();
     let value = if agent.manifest.handoff.return_schema_ref.is_some() {
@@ -172,21 +183,79 @@ fn returned(agent: &Agent, mut told: Vec<Told>, gave: &Value) -> Performed {
         match (read, judged) {
             (Ok(value), Ok(())) => value,
             (_, judged) => {
-                told.retain(|told| matches!(told.kind, EventKind::ProviderUsage | EventKind::CapBreached));
                 let problem = judged.err().unwrap_or_default();
                 let error = violation(FailureCode::HandoffReturnSchemaViolation, agent_id, problem);
-                return Performed { told, outcome: Err(error) };
+                return Performed { told: without_words(told), outcome: Err(error) };
             }
         }
     } else {
         content
     };
-    told.push(Told::new(EventKind::AgentDecided, json!({"agentId": agent_id, "decision": value})));
+    let said = gave.get("contentTrust").and_then(Value::as_str).and_then(Trust::parse);
+    let trust = run.meet(said.unwrap_or(Trust::Trusted));
+    let mut decided = json!({"agentId": agent_id, "decision": value});
     let mut outputs = json!({"agentId": agent_id, "output": value});
+    if trust == Trust::Untrusted {
+        decided["contentTrust"] = trust.into();
+        outputs["contentTrust"] = trust.into();
+        outputs["untrustedContent"] = true.into();
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        outputs["markedContent"] = mcp::marked("agent", agent_id, &text).into();
+    }
+    told.push(Told::new(EventKind::AgentDecided, decided));
     for member in ["usage", "finishReason", "model"] {
         if let Some(value) = gave.get(member) {
             outputs[member] = value.clone();
         }
     }
     Performed { told, outcome: Ok(outputs) }
+}
+
+/// What happened, without what the model said: what was paid for, and what was done.
+fn without_words(told: Vec<Told>) -> Vec<Told> {
+    let mut places = Vec::with_capacity(told.len());
+    let mut kept: Vec<Told> = Vec::new();
+    for told in told {
+        let keeps = matches!(
+            told.kind,
+            EventKind::ProviderUsage
+                | EventKind::CapBreached
+                | EventKind::AgentToolCalled
+                | EventKind::AgentToolReturned
+        );
+        places.push(keeps.then_some(kept.len()));
+        if keeps {
+            // A cause is named by its place, which is another one now.
+            let cause = match told.cause {
+                Some(Cause::Told(place)) => places.get(place).copied().flatten().map(Cause::Told),
+                other => other,
+            };
+            kept.push(Told { cause, ..told });
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_told_with_its_cause_where_what_was_said_is_not() {
+        let told = |kind| Told::new(kind, json!({}));
+        let all = vec![
+            told(EventKind::ProviderUsage),
+            told(EventKind::AgentReasoned),
+            told(EventKind::AgentToolCalled),
+            told(EventKind::AgentToolReturned).because(Cause::Told(2)),
+            told(EventKind::OutputChunk),
+        ];
+        let kept = without_words(all);
+        let kinds: Vec<_> = kept.iter().map(|told| told.kind.clone()).collect();
+        assert_eq!(
+            kinds,
+            [EventKind::ProviderUsage, EventKind::AgentToolCalled, EventKind::AgentToolReturned]
+        );
+        assert_eq!(kept[2].cause, Some(Cause::Told(1)));
+    }
 }

@@ -57,7 +57,7 @@ impl Door<'_> {
     }
 
     /// What comes of a call: what was recorded, or else what the provider says now.
-    async fn attempt(&self, call: &ai::completion::Call) -> Result<Attempt, RunError> {
+    pub(super) async fn attempt(&self, call: &ai::completion::Call) -> Result<Attempt, RunError> {
         let Some(provider) = self.provider else {
             let reply = self.models.programs().answer(self.asked.node_id, &call.request);
             return Ok(Attempt::Reply(reply));

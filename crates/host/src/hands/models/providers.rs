@@ -72,7 +72,7 @@ impl Provider {
         let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
         match self.wire {
             Wire::OpenAi => openai::reply(status, &header, &body),
-            Wire::Anthropic => anthropic::reply(status, &header, &body),
+            Wire::Anthropic => anthropic::reply(&request, status, &header, &body),
         }
     }
 }

@@ -7,6 +7,7 @@ mod models;
 mod mortal;
 mod receiver;
 mod scenarios;
+mod tools;
 mod triggers;
 
 use std::path::Path;

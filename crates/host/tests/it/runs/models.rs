@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-async fn request(stream: &mut tokio::net::TcpStream) -> Option<(String, Value)> {
+pub(super) async fn request(stream: &mut tokio::net::TcpStream) -> Option<(String, Value)> {
     let mut bytes = Vec::new();
     loop {
         let mut part = [0; 4096];
@@ -228,4 +228,34 @@ async fn a_configuration_that_no_model_understands_is_refused_when_it_is_registe
         let refusal = host.runs.register(&caller("acme"), &ask(&config)).await.unwrap_err();
         assert_eq!(refusal.code.as_str(), "validation_error", "{config}");
     }
+}
+
+#[tokio::test]
+async fn a_prompt_by_its_older_name_is_put_together_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(vec![said("done")]);
+    let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+    let host = Host::with(setup).await;
+    for (name, ended) in
+        [("conformance.prompt.writer-user", "run.completed"), ("nobody.wrote.it", "run.failed")]
+    {
+        let nodes = json!([["ask", "core.ai.callPrompt", {"promptId": name}]]);
+        host.runs
+            .register(&caller("acme"), &workflow("named", &nodes, &json!([]), &json!([])))
+            .await
+            .unwrap();
+        let run_id = begin(&host.runs, "named").await;
+        let events = to_the_end(&host.runs, &run_id).await;
+        assert_eq!(events.last().unwrap()["type"], ended, "{name}");
+        if ended == "run.failed" {
+            let run = snapshot(&host.runs, &caller("acme"), &run_id);
+            assert_eq!(run["error"]["code"], "template_not_found", "{run}");
+        } else {
+            assert_eq!(kinds(&events)[2..4], ["agent.promptResolved", "prompt.composed"]);
+        }
+    }
+    let asked = server.asked.lock().unwrap();
+    assert_eq!(asked.len(), 1);
+    let told = asked[0].1["messages"][0]["content"].as_str().unwrap();
+    assert!(told.starts_with("Write one paragraph"), "{told}");
 }

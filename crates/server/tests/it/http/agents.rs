@@ -218,7 +218,9 @@ async fn tools_of_an_agent_are_names_on_its_list_and_nothing_else() {
         (json!([tool("openwop:delete")]), "tool_not_allowed"),
         (json!([tool("openwop:fetch"), tool("openwop:fetch/../delete")]), "tool_not_allowed"),
         (json!([tool("fetch")]), "tool_not_allowed"),
-        (json!([tool("openwop:fetch")]), "host_capability_missing"),
+        (json!([{"name": "openwop:fetch", "kind": "connector", "url": "x"}]), "INVALID_TOOL_DECLARATION"),
+        // On the list, and nobody here does it.
+        (json!([tool("openwop:fetch")]), "unknown_tool"),
     ];
     for (tools, code) in cases {
         let config = json!({"agentId": WRITER, "provider": "mock", "tools": tools});

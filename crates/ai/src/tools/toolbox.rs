@@ -1,0 +1,171 @@
+//! The tools of a conversation, and what the model calls them.
+
+use std::collections::BTreeMap;
+
+use canon::digest::Digest;
+use serde_json::Value;
+
+use crate::provider::Tool;
+use crate::schema::Schema;
+use crate::words::words;
+
+/// The most tools of a conversation.
+pub const MAX_TOOLS: usize = 64;
+/// The most that is said of a tool, in bytes.
+pub const MAX_DESCRIPTION_BYTES: usize = 4 << 10;
+/// The longest name that providers take.
+const MAX_NAME: usize = 64;
+
+words! {
+    /// How a tool is reached.
+    pub enum Transport {
+        /// On another MCP server.
+        Mcp => "mcp",
+        /// In the host itself.
+        Native => "native",
+    }
+}
+
+/// A tool that a model is offered.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    /// Which tool, as lists of allowed tools write it.
+    pub id: String,
+    /// What it does.
+    pub description: String,
+    /// What its arguments have to fit.
+    pub schema: Schema,
+    /// How it is reached.
+    pub transport: Transport,
+}
+
+/// Why tools cannot be offered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolboxError {
+    /// Too many.
+    #[error("a model is offered at most {MAX_TOOLS} tools, and these are {0}")]
+    Tools(usize),
+    /// One twice.
+    #[error("the tool `{0}` is named twice")]
+    Twice(String),
+    /// Arguments that are no object.
+    #[error("the schema of the tool `{0}` is none of an object")]
+    Schema(String),
+}
+
+/// The tools of a conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Toolbox {
+    tools: Vec<(String, Offered)>,
+}
+
+impl Toolbox {
+    /// These tools, in this order.
+    ///
+    /// # Errors
+    /// There are too many, one is there twice, or one does not take an object.
+    pub fn new(offered: Vec<Offered>) -> Result<Self, ToolboxError> {
+        if offered.len() > MAX_TOOLS {
+            return Err(ToolboxError::Tools(offered.len()));
+        }
+        let mut plain: BTreeMap<String, usize> = BTreeMap::new();
+        for (place, tool) in offered.iter().enumerate() {
+            if offered[..place].iter().any(|other| other.id == tool.id) {
+                return Err(ToolboxError::Twice(tool.id.clone()));
+            }
+            if tool.schema.source().get("type").and_then(Value::as_str) != Some("object") {
+                return Err(ToolboxError::Schema(tool.id.clone()));
+            }
+            *plain.entry(plain_name(&tool.id)).or_default() += 1;
+        }
+        let name = |id: &str| {
+            let name = plain_name(id);
+            let is_alone = name.len() <= MAX_NAME && plain.get(&name) == Some(&1);
+            if is_alone { name } else { distinct_name(&name, id) }
+        };
+        Ok(Self { tools: offered.into_iter().map(|tool| (name(&tool.id), tool)).collect() })
+    }
+
+    /// The tools as a request has them.
+    pub fn declarations(&self) -> Vec<Tool> {
+        let declare = |(name, tool): &(String, Offered)| Tool {
+            name: name.clone(),
+            description: tool.description.clone(),
+            schema: tool.schema.source().clone(),
+        };
+        self.tools.iter().map(declare).collect()
+    }
+
+    /// The tool that a model means: by the name that it was told, or by the name that people use.
+    pub fn find(&self, name: &str) -> Option<&Offered> {
+        self.tools.iter().find(|(wire, tool)| wire == name || tool.id == name).map(|(_, tool)| tool)
+    }
+
+    /// What the model calls the tools.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Whether a tool of somebody else is among them.
+    pub fn has_foreign(&self) -> bool {
+        self.tools.iter().any(|(_, tool)| tool.transport == Transport::Mcp)
+    }
+}
+
+/// An id in the letters that every provider takes.
+fn plain_name(id: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+    id.chars().map(letter).collect()
+}
+
+/// The same, made distinct by what the id is.
+fn distinct_name(plain: &str, id: &str) -> String {
+    let digest = Digest::of_bytes(id.as_bytes()).to_hex();
+    let (digest, kept) = (&digest[..12], plain.len().min(MAX_NAME - 13));
+    // All letters of it are of one byte.
+    format!("{}_{digest}", &plain[..kept])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn offered(id: &str) -> Offered {
+        Offered {
+            id: id.to_owned(),
+            description: String::new(),
+            schema: Schema::compile(&json!({"type": "object"})).unwrap(),
+            transport: Transport::Native,
+        }
+    }
+
+    #[test]
+    fn names_are_what_providers_take_and_are_distinct() {
+        let long = format!("mcp:s:{}", "x".repeat(200));
+        let ids = ["mcp:s:find", "mcp:s_find", "openwop:core.storage.kv-get", "mcp:s:über", long.as_str()];
+        let toolbox = Toolbox::new(ids.iter().map(|id| offered(id)).collect()).unwrap();
+        let names: Vec<&str> = toolbox.names().collect();
+        assert_eq!(names[2], "openwop_core_storage_kv-get");
+        for (id, name) in ids.iter().zip(&names) {
+            assert!((1..=64).contains(&name.len()), "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'));
+            assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{names:?}");
+            assert_eq!(toolbox.find(name).unwrap().id, *id);
+            assert_eq!(toolbox.find(id).unwrap().id, *id);
+        }
+        assert!(toolbox.find("mcp_s_other").is_none());
+    }
+
+    #[test]
+    fn tools_that_cannot_be_offered() {
+        let many = (0..=MAX_TOOLS).map(|number| offered(&format!("mcp:{number}"))).collect();
+        assert_eq!(Toolbox::new(many).unwrap_err(), ToolboxError::Tools(MAX_TOOLS + 1));
+        let twice = Toolbox::new(vec![offered("mcp:a"), offered("mcp:a")]).unwrap_err();
+        assert_eq!(twice, ToolboxError::Twice("mcp:a".to_owned()));
+        let list =
+            Offered { schema: Schema::compile(&json!({"type": "array"})).unwrap(), ..offered("mcp:a") };
+        assert_eq!(Toolbox::new(vec![list]).unwrap_err(), ToolboxError::Schema("mcp:a".to_owned()));
+    }
+}

@@ -1,0 +1,91 @@
+//! What a model may tell a surface: the inputs that a node of that type takes, and nothing that its author configures.
+//!
+//! Only what makes sense without a person in between is here. Statements of SQL are not: what they reach cannot be held
+//! to what the author configured. Neither is what takes messages: a model that forgets one would keep it from everybody
+//! else.
+
+use flow::definition::CalledType;
+use serde_json::{Map, Value, json};
+
+/// Inputs: each with its name and schema, and whether it has to be there.
+type Inputs = Vec<(&'static str, Value, bool)>;
+
+/// What a node of this type takes from a model; nothing where none may use it.
+pub(super) fn of(called: CalledType) -> Option<Inputs> {
+    let text = || json!({"type": "string"});
+    let any = || json!({"description": "Any JSON."});
+    let object = |about: &str| json!({"type": "object", "description": about});
+    let filter = || ("filter", object("Columns or fields, and the values that they have."), false);
+    let cursor =
+        || ("cursor", json!({"type": "string", "description": "`nextCursor` of the page before."}), false);
+    let limit = || ("limit", json!({"type": "integer", "minimum": 1}), false);
+    Some(match called {
+        CalledType::KvGet | CalledType::KvDelete | CalledType::CacheGet | CalledType::CacheEvict => {
+            vec![("key", text(), true)]
+        }
+        CalledType::KvSet | CalledType::CachePut => vec![("key", text(), true), ("value", any(), true)],
+        CalledType::KvList => vec![("prefix", text(), false), limit(), cursor()],
+        CalledType::KvIncrement => vec![("key", text(), true), ("delta", json!({"type": "integer"}), false)],
+        CalledType::KvCas => vec![("key", text(), true), ("expect", any(), true), ("value", any(), true)],
+        CalledType::TableInsert | CalledType::TableUpsert => {
+            vec![("row", object("Columns and their values."), true)]
+        }
+        CalledType::TableUpdate => {
+            vec![("id", text(), true), ("update", object("Columns and their new values."), true)]
+        }
+        CalledType::TableDelete => vec![("id", text(), true)],
+        CalledType::TableQuery => vec![filter(), limit(), cursor()],
+        CalledType::TableCount => vec![filter()],
+        CalledType::SearchIndex => {
+            vec![("id", text(), true), ("document", object("Fields and their texts."), true)]
+        }
+        CalledType::SearchQuery => vec![("query", text(), true), limit(), filter()],
+        CalledType::FilesRead | CalledType::FilesDelete | CalledType::FilesStat => {
+            vec![("path", text(), true)]
+        }
+        CalledType::FilesWrite => vec![("path", text(), true), ("content", text(), true)],
+        CalledType::FilesList => vec![("path", text(), false), cursor()],
+        CalledType::QueueEnqueue | CalledType::MessagePublish => vec![("payload", any(), true)],
+        CalledType::StreamPublish => vec![("record", any(), true)],
+        _ => return None,
+    })
+}
+
+/// The schema of what a model may tell a node of this configuration. It is closed, and has nothing that the author has
+/// settled.
+pub(super) fn schema(called: CalledType, config: &Map<String, Value>) -> Option<Value> {
+    let inputs: Inputs = of(called)?.into_iter().filter(|(name, ..)| !config.contains_key(*name)).collect();
+    let required: Vec<&str> = inputs.iter().filter(|input| input.2).map(|input| input.0).collect();
+    let properties: Map<String, Value> =
+        inputs.iter().map(|(name, schema, _)| ((*name).to_owned(), schema.clone())).collect();
+    Some(json!({
+        "type": "object", "additionalProperties": false, "properties": properties, "required": required,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::definition::Family;
+
+    use super::*;
+
+    #[test]
+    fn only_surfaces_are_for_models_and_what_an_author_configures_is_not() {
+        let mut count = 0;
+        for called in CalledType::ALL {
+            let Some(schema) = schema(*called, &Map::new()) else { continue };
+            count += 1;
+            assert!(matches!(called.family(), Family::Surface { .. }), "{called}");
+            ai::schema::Schema::compile(&schema).unwrap();
+            let configured = called.config_schema();
+            for name in configured["required"].as_array().unwrap() {
+                assert!(schema["properties"].get(name.as_str().unwrap()).is_none(), "{called}: {name}");
+            }
+            assert!(schema["properties"].get("namespace").is_none(), "{called}");
+        }
+        assert!(count >= 20, "{count}");
+        let config = Map::from_iter([("limit".to_owned(), json!(3))]);
+        let schema = schema(CalledType::KvList, &config).unwrap();
+        assert!(schema["properties"].get("limit").is_none() && schema["properties"].get("prefix").is_some());
+    }
+}
