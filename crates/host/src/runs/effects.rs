@@ -284,6 +284,12 @@ struct Book<'a> {
 }
 
 impl Ledger for Book<'_> {
+    fn is_wanted(&self) -> bool {
+        // A store that cannot be read now says nothing about the run.
+        let row = self.runs.store().run(None, self.run_id);
+        row.map_or(true, |row| row.is_some_and(|row| !row.status.is_terminal()))
+    }
+
     fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim> {
         Box::pin(async move {
             let at = self.runs.now();
