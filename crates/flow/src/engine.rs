@@ -169,6 +169,8 @@ pub enum Input {
     Resolve {
         /// The node that waits.
         node_id: String,
+        /// The interrupt that is meant; nothing where whichever the node waits for is.
+        interrupt_id: Option<String>,
         /// The answer.
         resume_value: Value,
         /// Who, an opaque name.

@@ -6,6 +6,7 @@ use super::replay::Recorded;
 use super::{Children, Decision, Effect, Input, Limits, Refusal, bounds};
 use crate::definition::{Definition, Node, NodeIndex};
 use crate::event::{Event, EventKind, Millis, event_id};
+use crate::interrupt::Reply;
 use crate::run::{ForkMode, RunStatus};
 use crate::state::RunState;
 
@@ -55,9 +56,10 @@ impl<'a> Turn<'a> {
             Input::GuideEnded { node_id, session_id, outcome } => {
                 self.guide_ended(&node_id, &session_id, outcome);
             }
-            Input::Resolve { node_id, resume_value, by, grants, by_token } => {
-                bounds::check_answer("resumeValue", &resume_value)?;
-                self.resolve(&node_id, &resume_value, &by, &grants, by_token)?;
+            Input::Resolve { node_id, interrupt_id, resume_value: value, by, grants, by_token } => {
+                bounds::check_answer("resumeValue", &value)?;
+                let reply = Reply { value: &value, by: &by, grants: &grants, by_token };
+                self.resolve(&node_id, interrupt_id.as_deref(), &reply)?;
             }
             Input::Assign { variables } => self.assign(&variables)?,
             Input::Cancel { reason, by, parent_run_id } => self.cancel(reason, &by, parent_run_id)?,

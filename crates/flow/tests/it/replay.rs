@@ -247,6 +247,7 @@ fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
     let mut alone = state;
     let accept = Input::Resolve {
         node_id: "gate".into(),
+        interrupt_id: None,
         resume_value: json!({"action": "accept"}),
         by: "me".into(),
         grants: vec![],
