@@ -208,12 +208,13 @@ pub enum Input {
     },
 }
 
-/// What happens to the node that works when a run is paused.
+/// What happens to the node that works when a run is paused. Work that was begun is brought to its end by the host either way, because
+/// nobody can take an effect back; no new work begins, and what came of the old is recorded when the run goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DrainPolicy {
     /// It is left where it is.
     Immediate,
-    /// It ends first.
+    /// It works on to its end.
     #[default]
     DrainCurrentNode,
 }

@@ -179,14 +179,18 @@ impl<'a> Turn<'a> {
         self.state.paused.is_some() || self.state.status.is_terminal()
     }
 
-    /// Whether a node may be told how its work went: not while the run is paused, unless the node is to end first.
+    /// Whether a node may be told how its work went. Not while the run is paused: the next event after `run.paused` is
+    /// `run.resumed`. What comes meanwhile is let pass, and asked for again when the run goes on: a timer is due then, an effect is
+    /// answered by what was recorded of it, and a child by its end.
     pub(super) fn may_end(&self, node: NodeIndex) -> bool {
         use super::DrainPolicy;
         use crate::definition::NodeType;
         match self.state.paused {
             None => !self.state.status.is_terminal(),
-            // A dispatch that goes on would start another child, and that is new work.
-            Some((_, DrainPolicy::DrainCurrentNode)) => self.node(node).kind != NodeType::Dispatch,
+            // Logs of earlier versions have the end of the node there. They are repeated as they are.
+            Some((_, DrainPolicy::DrainCurrentNode)) => {
+                self.recorded.is_some() && self.node(node).kind != NodeType::Dispatch
+            }
             Some((_, DrainPolicy::Immediate)) => false,
         }
     }
