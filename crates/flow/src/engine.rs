@@ -169,6 +169,8 @@ pub enum Input {
     Resolve {
         /// The node that waits.
         node_id: String,
+        /// The interrupt that is meant; nothing where whichever the node waits for is.
+        interrupt_id: Option<String>,
         /// The answer.
         resume_value: Value,
         /// Who, an opaque name.
@@ -206,12 +208,13 @@ pub enum Input {
     },
 }
 
-/// What happens to the node that works when a run is paused.
+/// What happens to the node that works when a run is paused. Work that was begun is brought to its end by the host either way, because
+/// nobody can take an effect back; no new work begins, and what came of the old is recorded when the run goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DrainPolicy {
     /// It is left where it is.
     Immediate,
-    /// It ends first.
+    /// It works on to its end.
     #[default]
     DrainCurrentNode,
 }

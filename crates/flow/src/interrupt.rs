@@ -77,7 +77,7 @@ pub struct Ballot {
 /// # Errors
 /// When it is not one that was asked for, or not from somebody who may give it.
 pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
-    if reply.by_token && node.config.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED) {
+    if reply.by_token && !takes_tokens(node) {
         return Err(Refusal::Forbidden {
             message:
                 "this interrupt takes no answer by a token; answer with a key that has `approvals:respond`"
@@ -109,6 +109,11 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
         "conversation.exchange" => conversation::judge(node, interrupt, reply),
         _ => Ok(decided(reply.value.clone())),
     }
+}
+
+/// Whether the interrupts of a node take answers by a signed token.
+pub fn takes_tokens(node: &Node) -> bool {
+    node.config.get("profile").and_then(Value::as_str) != Some(AUTH_REQUIRED)
 }
 
 /// An operator lets the decision stand, puts another in its place, or rejects it.

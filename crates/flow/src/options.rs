@@ -166,19 +166,19 @@ fn check_model(configurable: &Map<String, Value>, providers: &[&str], problems: 
             _ => {}
         }
     }
-    // Whoever may start a run may not thereby send any secret of the host to a provider: which one a provider gets, the settings and
-    // the workflow say.
-    for (path, value) in [
-        ("/configurable/ai/credentialRef", nested.and_then(|ai| ai.get("credentialRef"))),
-        ("/configurable/ai.credentialRef", configurable.get("ai.credentialRef")),
-    ] {
-        if value.is_some() {
-            problems.push(problem(
-                path,
-                "callers choose no credential here; the settings have one for each provider",
-            ));
-        }
-    }
+}
+
+/// Whether a caller names a credential. Whoever may start a run may not thereby send any secret of the host to a provider: which one a
+/// provider gets, the settings and the workflow say.
+pub fn names_credential(configurable: &Map<String, Value>) -> bool {
+    let nested = configurable.get("ai").and_then(|ai| ai.get("credentialRef"));
+    nested.or_else(|| configurable.get("ai.credentialRef")).is_some()
+}
+
+/// The provider that a caller names.
+pub fn named_provider(configurable: &Map<String, Value>) -> Option<&str> {
+    let nested = configurable.get("ai").and_then(|ai| ai.get("provider"));
+    nested.or_else(|| configurable.get("ai.provider"))?.as_str()
 }
 
 /// Checks tags and metadata.

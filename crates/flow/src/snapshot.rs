@@ -9,6 +9,7 @@ use crate::definition::Definition;
 use crate::event::Millis;
 use crate::event::wire::{LOG_SCHEMA_VERSION, timestamp};
 use crate::mask;
+use crate::redact;
 use crate::run::{ForkMode, RunStatus};
 use crate::state::{Child, Interrupt, NodeState, NodeStatus, RunError, RunState};
 
@@ -141,7 +142,7 @@ impl<'s> Snapshot<'s> {
             configurable: configurable(&genesis.configurable),
             current_node_id: current,
             engine_version: genesis.forced_engine_version.unwrap_or(ENGINE_VERSION).to_string(),
-            error: state.error.as_ref().map(RunError::to_json),
+            error: state.error.as_ref().map(shown_error),
             event_log_schema_version: LOG_SCHEMA_VERSION,
             fork_mode: fork.map(|fork| fork.mode),
             inputs: inputs(definition, state),
@@ -237,7 +238,7 @@ impl<'s> NodeShown<'s> {
         Self {
             attempt: state.attempt,
             completed_at: state.ended_at.map(timestamp),
-            error: state.error.as_ref().map(RunError::to_json),
+            error: state.error.as_ref().map(shown_error),
             iteration: Some(state.iteration).filter(|iteration| *iteration > 0),
             outputs: has_outputs.then(|| mask::outputs(definition.masking, sensitive, &state.outputs)),
             started_at: state.started_at.map(timestamp),
@@ -260,4 +261,11 @@ fn configurable(options: &Map<String, Value>) -> Map<String, Value> {
         _ => (name.clone(), value.clone()),
     });
     shown.collect()
+}
+
+/// An error as a reader sees it: what it says may come from anybody.
+fn shown_error(error: &RunError) -> Value {
+    let mut shown = error.to_json();
+    redact::value(&mut shown);
+    shown
 }

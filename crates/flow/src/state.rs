@@ -9,6 +9,7 @@ pub(crate) mod schedule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use canon::digest::Digest;
 use serde_json::{Map, Value};
 
 use crate::channel::ChannelState;
@@ -106,6 +107,8 @@ pub struct NodeState {
     pub interrupts: u32,
     /// What came of the last of them.
     pub answer: Answer,
+    /// The events from outside that it was given, oldest first: whoever delivers one again is told that it arrived.
+    pub deliveries: Vec<Delivery>,
     /// The sequence of the fan-out that is under way.
     pub fan_out: Option<u64>,
     /// The children of the current attempt, as places in [`RunState::children`].
@@ -119,6 +122,22 @@ impl NodeState {
     /// every attempt. Rounds and interrupts only ever grow, so no two effects of a node have the same number.
     pub const fn ordinal(&self) -> u32 {
         self.iteration.saturating_add(self.interrupts)
+    }
+}
+
+/// An event from outside that a node was given. The event itself is in the log; to know it again, its digest is enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The interrupt that waited for it.
+    pub interrupt_id: String,
+    /// The digest of the event.
+    pub digest: Digest,
+}
+
+impl Delivery {
+    /// The digest by which an event is known again. One without a canonical form is known by its spelling.
+    pub(crate) fn digest_of(event: &Value) -> Digest {
+        Digest::of_canonical(event).unwrap_or_else(|_| Digest::of_bytes(event.to_string().as_bytes()))
     }
 }
 
@@ -414,6 +433,18 @@ impl RunState {
     /// The place of the child of that run.
     pub(crate) fn child_place(&self, run_id: &str) -> Option<usize> {
         self.child_places.get(run_id).copied()
+    }
+
+    /// Whether an interrupt is over because this event from outside was delivered to it: the one that is named, or else the last
+    /// of the node.
+    pub fn was_delivered(&self, node_id: &str, interrupt_id: Option<&str>, event: &Value) -> bool {
+        let Some(node) = self.place(node_id).map(|place| &self.nodes[place]) else { return false };
+        let delivery = match interrupt_id {
+            Some(id) => node.deliveries.iter().find(|delivery| delivery.interrupt_id == id),
+            None if matches!(node.answer, Answer::Given(_) | Answer::Taken) => node.deliveries.last(),
+            None => None,
+        };
+        delivery.is_some_and(|delivery| delivery.digest == Delivery::digest_of(event))
     }
 
     /// Whether a child is to end because nobody waits for it any more: its workers were joined without it, or the run was cancelled or

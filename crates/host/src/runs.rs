@@ -36,6 +36,7 @@ mod interrupts;
 pub mod keys;
 pub(crate) mod listening;
 mod live;
+mod one_by_one;
 pub mod outbound;
 pub mod rates;
 pub mod read;
@@ -73,6 +74,7 @@ pub use self::idempotency::{Keyed, Reply};
 use self::keys::KnownKeys;
 pub use self::keys::{ApiKey, GuidedCaller, KeyError};
 use self::live::LiveRuns;
+use self::one_by_one::OneByOne;
 use self::outbound::Outbound;
 pub use self::refusal::{ApiCode, Refusal};
 use self::secrets::{Resolved, Secrets};
@@ -145,6 +147,7 @@ struct Inner {
     withheld: Mutex<BTreeSet<&'static str>>,
     /// The work of nodes that is under way.
     at_work: Semaphore,
+    one_by_one: OneByOne,
     known_keys: KnownKeys,
     traces: Traces,
     counters: Counters,
@@ -179,6 +182,7 @@ impl Runs {
                 hands: OnceLock::new(),
                 withheld: Mutex::default(),
                 at_work: Semaphore::new(MAX_AT_WORK),
+                one_by_one: OneByOne::default(),
                 known_keys: KnownKeys::default(),
                 traces: Traces::default(),
                 counters: Counters::default(),

@@ -90,15 +90,14 @@ impl Turn<'_> {
         self.tell(event, node, payload, Some(cause));
     }
 
-    /// Somebody answered.
+    /// Somebody answered what a node waits for, or one interrupt of it and no other.
     pub(super) fn resolve(
         &mut self,
         node_id: &str,
-        value: &Value,
-        by: &str,
-        grants: &[String],
-        by_token: bool,
+        interrupt_id: Option<&str>,
+        reply: &Reply<'_>,
     ) -> Result<(), Refusal> {
+        let &Reply { value, by, .. } = reply;
         let node = self.state.place(node_id).ok_or(Refusal::NoInterrupt)?;
         let Some(open) = self.state.interrupts.get(node_id) else {
             return Err(match self.state.nodes[node].answer {
@@ -107,12 +106,15 @@ impl Turn<'_> {
                 Answer::None => Refusal::NoInterrupt,
             });
         };
+        // The node has gone on since, and waits for something else.
+        if interrupt_id.is_some_and(|meant| meant != open.id) {
+            return Err(Refusal::AlreadyResolved);
+        }
         if self.node(node).kind == NodeType::Guided {
             let session_id = guide::session_of(&open.data).unwrap_or_default().to_owned();
             return Err(Refusal::Guided { session_id });
         }
-        let reply = Reply { value, by, grants, by_token };
-        let judgement = interrupt::judge(self.node(node), open, &reply)?;
+        let judgement = interrupt::judge(self.node(node), open, reply)?;
         let (open_id, asked) = (open.id.clone(), Some(open.sequence));
         if !matches!(judgement, Judgement::Decided(_)) {
             self.state.rounds.check(value)?;

@@ -6,6 +6,7 @@ use super::replay::Recorded;
 use super::{Children, Decision, Effect, Input, Limits, Refusal, bounds};
 use crate::definition::{Definition, Node, NodeIndex};
 use crate::event::{Event, EventKind, Millis, event_id};
+use crate::interrupt::Reply;
 use crate::run::{ForkMode, RunStatus};
 use crate::state::RunState;
 
@@ -55,9 +56,10 @@ impl<'a> Turn<'a> {
             Input::GuideEnded { node_id, session_id, outcome } => {
                 self.guide_ended(&node_id, &session_id, outcome);
             }
-            Input::Resolve { node_id, resume_value, by, grants, by_token } => {
-                bounds::check_answer("resumeValue", &resume_value)?;
-                self.resolve(&node_id, &resume_value, &by, &grants, by_token)?;
+            Input::Resolve { node_id, interrupt_id, resume_value: value, by, grants, by_token } => {
+                bounds::check_answer("resumeValue", &value)?;
+                let reply = Reply { value: &value, by: &by, grants: &grants, by_token };
+                self.resolve(&node_id, interrupt_id.as_deref(), &reply)?;
             }
             Input::Assign { variables } => self.assign(&variables)?,
             Input::Cancel { reason, by, parent_run_id } => self.cancel(reason, &by, parent_run_id)?,
@@ -177,14 +179,18 @@ impl<'a> Turn<'a> {
         self.state.paused.is_some() || self.state.status.is_terminal()
     }
 
-    /// Whether a node may be told how its work went: not while the run is paused, unless the node is to end first.
+    /// Whether a node may be told how its work went. Not while the run is paused: the next event after `run.paused` is
+    /// `run.resumed`. What comes meanwhile is let pass, and asked for again when the run goes on: a timer is due then, an effect is
+    /// answered by what was recorded of it, and a child by its end.
     pub(super) fn may_end(&self, node: NodeIndex) -> bool {
         use super::DrainPolicy;
         use crate::definition::NodeType;
         match self.state.paused {
             None => !self.state.status.is_terminal(),
-            // A dispatch that goes on would start another child, and that is new work.
-            Some((_, DrainPolicy::DrainCurrentNode)) => self.node(node).kind != NodeType::Dispatch,
+            // Logs of earlier versions have the end of the node there. They are repeated as they are.
+            Some((_, DrainPolicy::DrainCurrentNode)) => {
+                self.recorded.is_some() && self.node(node).kind != NodeType::Dispatch
+            }
             Some((_, DrainPolicy::Immediate)) => false,
         }
     }

@@ -150,6 +150,7 @@ impl RunState {
                     outputs: std::mem::take(&mut state.outputs),
                     interrupts: state.interrupts,
                     answer: std::mem::take(&mut state.answer),
+                    deliveries: std::mem::take(&mut state.deliveries),
                     last_sequence: state.last_sequence,
                     ..NodeState::default()
                 };

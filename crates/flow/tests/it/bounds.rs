@@ -217,6 +217,7 @@ fn a_conversation_votes_and_pauses_end_at_a_bound_and_what_decides_is_still_take
     };
     let accept = |voter: &str| Input::Resolve {
         node_id: "n".into(),
+        interrupt_id: None,
         resume_value: json!({"action": "accept", "voter": voter}),
         by: "somebody".into(),
         grants: Vec::new(),

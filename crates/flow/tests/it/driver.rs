@@ -315,7 +315,8 @@ impl World {
     ) -> Result<Vec<Event>, Refusal> {
         let grants = vec!["approver".to_owned()];
         let node_id = node_id.to_owned();
-        self.give(run_id, Input::Resolve { node_id, resume_value: value, by: by.into(), grants, by_token })
+        let (interrupt_id, resume_value, by) = (None, value, by.into());
+        self.give(run_id, Input::Resolve { node_id, interrupt_id, resume_value, by, grants, by_token })
     }
 
     pub(crate) fn snapshot(&self, run_id: &str) -> Value {

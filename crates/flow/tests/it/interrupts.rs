@@ -1,6 +1,6 @@
 //! Answers: those that are taken, those that are not, and none at all.
 
-use flow::engine::Refusal;
+use flow::engine::{Input, Refusal};
 use flow::event::EventKind;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
@@ -398,5 +398,59 @@ fn a_gate_shows_what_it_asks_about_without_what_is_sensitive() {
         let run = world.create("w");
         let asked = run.events.iter().find(|event| event.kind == EventKind::InterruptRequested);
         assert_eq!(asked.unwrap().payload["data"]["artifactData"], shown);
+    }
+}
+
+#[test]
+fn an_event_from_outside_is_known_again_by_its_interrupt_and_a_late_answer_is_to_no_other_one() {
+    let event = json!({"kind": "external-event", "data": {"eventType": "e", "correlation": {"id": 7}}});
+    let nodes = [("n", "core.interrupt", event), ("m", "core.noop", json!({}))];
+    let mut world = World::new(&[workflow("w", &nodes, &[("n", "m"), ("m", "n")])]);
+    world.create("w");
+    let open = |world: &World| world.run().state.interrupts["n"].id.clone();
+    let resolve = |world: &mut World, id: &str, value: &Value| {
+        let input = Input::Resolve {
+            node_id: "n".into(),
+            interrupt_id: Some(id.to_owned()),
+            resume_value: value.clone(),
+            by: "somebody".into(),
+            grants: Vec::new(),
+            by_token: true,
+        };
+        world.give("r", input)
+    };
+    let first = open(&world);
+    let (given, other) = (json!({"id": 7, "n": 1.0}), json!({"id": 7, "n": 2}));
+    resolve(&mut world, &first, &given).unwrap();
+    // The loop has come round: the same node waits for the next event.
+    let second = open(&world);
+    assert_ne!(first, second);
+    assert_eq!(resolve(&mut world, &first, &given), Err(Refusal::AlreadyResolved));
+    assert_eq!(open(&world), second);
+    let known =
+        |world: &World, id: Option<&str>, value: &Value| world.run().state.was_delivered("n", id, value);
+    assert!(known(&world, Some(&first), &json!({"n": 1, "id": 7})), "the same in another spelling");
+    for (id, value) in [(Some(first.as_str()), &other), (Some(second.as_str()), &given), (None, &given)] {
+        assert!(!known(&world, id, value), "{id:?} {value}");
+    }
+    resolve(&mut world, &second, &other).unwrap();
+    assert!(known(&world, Some(&first), &given) && known(&world, Some(&second), &other));
+    assert!(!world.run().state.was_delivered("nowhere", None, &given));
+}
+
+#[test]
+fn what_nobody_delivered_is_no_delivery() {
+    let event =
+        json!({"kind": "external-event", "data": {"eventType": "e", "correlation": {}}, "timeoutMs": 50});
+    let custom = json!({"kind": "custom", "data": {"customKind": "x"}});
+    let mut late = one("core.interrupt", event.clone());
+    late.pass(50);
+    let mut cancelled = one("core.interrupt", event);
+    cancelled.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    let mut another = one("core.interrupt", custom);
+    another.resolve("n", Value::Null).unwrap();
+    for world in [late, cancelled, another] {
+        assert!(world.status().is_terminal());
+        assert!(!world.run().state.was_delivered("n", None, &Value::Null));
     }
 }

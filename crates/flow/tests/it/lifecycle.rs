@@ -18,31 +18,7 @@ fn delays() -> Value {
 
 #[test]
 fn what_becomes_of_a_delay_while_the_run_is_paused() {
-    let cases: [(DrainPolicy, &[&str]); 2] = [
-        (
-            DrainPolicy::Immediate,
-            &[
-                "run.paused",
-                "run.resumed",
-                "node.completed a",
-                "node.started b",
-                "node.completed b",
-                "run.completed",
-            ],
-        ),
-        (
-            DrainPolicy::DrainCurrentNode,
-            &[
-                "run.paused",
-                "node.completed a",
-                "run.resumed",
-                "node.started b",
-                "node.completed b",
-                "run.completed",
-            ],
-        ),
-    ];
-    for (policy, after) in cases {
+    for policy in [DrainPolicy::Immediate, DrainPolicy::DrainCurrentNode] {
         let mut world = World::new(&[delays()]);
         world.create("w");
         world.pass(50);
@@ -56,7 +32,64 @@ fn what_becomes_of_a_delay_while_the_run_is_paused() {
         world.pass(100);
         world.give("r", Input::Resume { reason: None }).unwrap();
         world.pass(0);
-        assert_eq!(world.shape("r")[2..], *after, "{policy:?}");
+        let after =
+            ["run.resumed", "node.completed a", "node.started b", "node.completed b", "run.completed"];
+        assert_eq!(world.shape("r")[2..], [&["run.paused"], &after[..]].concat(), "{policy:?}");
+    }
+}
+
+/// Whatever a node waits for that is no person.
+fn waiting() -> [(&'static str, World); 3] {
+    let child = workflow("child", &[("wait", "core.delay", json!({"ms": 50}))], &[]);
+    let mut effect =
+        World::new(&[workflow("w", &[("n", "conformance.secret.echo", json!({"secretId": "s"}))], &[])]);
+    effect.create("w");
+    let delay = workflow("w", &[("n", "core.delay", json!({"ms": 50}))], &[]);
+    let mut delay = World::new(&[delay]);
+    delay.create("w");
+    let parent = workflow("w", &[("n", "core.subWorkflow", json!({"workflowId": "child"}))], &[]);
+    let mut parent = World::new(&[parent, child]);
+    parent.create("w");
+    [("an effect", effect), ("a delay", delay), ("a child", parent)]
+}
+
+#[test]
+fn the_next_event_after_a_pause_is_its_end_whatever_comes_meanwhile() {
+    for policy in [DrainPolicy::Immediate, DrainPolicy::DrainCurrentNode] {
+        for crashes in [false, true] {
+            for (name, mut world) in waiting() {
+                world.give("r", pause(policy)).unwrap();
+                let before = world.shape("r");
+                let effect = world.activities.first().cloned();
+                let outcome = json!({"secretSha256": "00", "secretLength": 3});
+                let done = |ordinal: u32| Input::ActivityDone {
+                    node_id: "n".into(),
+                    ordinal,
+                    told: Vec::new(),
+                    outcome: Ok(outcome.clone()),
+                };
+                if let Some(effect) = &effect {
+                    assert_eq!(world.give("r", done(effect.ordinal)).unwrap(), []);
+                }
+                world.pass(100);
+                if crashes {
+                    assert!(restart(&mut world).is_empty());
+                }
+                assert_eq!(world.shape("r"), before, "{name} under {policy:?}");
+                world.give("r", Input::Resume { reason: None }).unwrap();
+                assert_eq!(world.shape("r")[before.len()], "run.resumed");
+                if let Some(effect) = effect {
+                    // The same effect is asked for again, and what was recorded of it is the answer.
+                    let again = world.activities.last().unwrap();
+                    assert_eq!(again.logical_invocation_id, effect.logical_invocation_id);
+                    world.give("r", done(effect.ordinal)).unwrap();
+                }
+                world.pass(0);
+                assert_eq!(world.status(), RunStatus::Completed, "{name} under {policy:?}");
+                let ends = world.find(EventKind::NodeCompleted);
+                assert_eq!(ends.len(), 1, "{name} under {policy:?}");
+            }
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod interrupts;
 mod lifecycle;
 mod model;
 mod orchestration;
+mod redact;
 mod replay;
 mod schedule;
 mod schemas;

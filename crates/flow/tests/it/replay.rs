@@ -247,6 +247,7 @@ fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
     let mut alone = state;
     let accept = Input::Resolve {
         node_id: "gate".into(),
+        interrupt_id: None,
         resume_value: json!({"action": "accept"}),
         by: "me".into(),
         grants: vec![],
@@ -352,5 +353,28 @@ fn a_branch_goes_on_from_every_place() {
             let status = world.runs[&run_id].state.status;
             assert!(status.is_terminal(), "{name} from {from}: {status} {:#?}", world.shape(&run_id));
         }
+    }
+}
+
+#[test]
+fn a_log_of_an_earlier_version_that_has_the_end_of_a_node_within_a_pause_is_repeated_as_it_is() {
+    let nodes = [("a", "core.delay", json!({"ms": 100})), ("b", "core.noop", json!({}))];
+    let mut world = World::new(&[workflow("w", &nodes, &[("a", "b")])]);
+    world.create("w");
+    world.give("r", Input::Pause { reason: None, policy: DrainPolicy::DrainCurrentNode }).unwrap();
+    world.pass(100);
+    world.give("r", Input::Resume { reason: None }).unwrap();
+    let run = world.runs.get_mut("r").unwrap();
+    let place = run.events.iter().position(|event| event.kind == EventKind::RunResumed).unwrap();
+    run.events.swap(place, place + 1);
+    for (sequence, event) in run.events[place..place + 2].iter_mut().enumerate() {
+        event.sequence = (place + sequence) as u64;
+    }
+    let was = shape(&run.events);
+    assert_eq!(was[2..5], ["run.paused", "node.completed a", "run.resumed"]);
+    for from in [0, 3, 4, 5] {
+        let (events, state, effects) = replayed(&mut world, from);
+        assert_eq!((shape(&events), state.status), (was.clone(), RunStatus::Completed), "from {from}");
+        assert_eq!(effects, []);
     }
 }

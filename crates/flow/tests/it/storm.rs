@@ -276,6 +276,7 @@ proptest! {
                 if let Happening::Resolve(gate, answer) = happening {
                     let resolve = Input::Resolve {
                         node_id: GATES[*gate].into(),
+                        interrupt_id: None,
                         resume_value: answers()[*answer].clone(),
                         by: "me".into(),
                         grants: vec![],

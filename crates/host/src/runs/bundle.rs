@@ -94,10 +94,7 @@ impl Runs {
                 if events.len() >= wanted.max_events {
                     return Ok((events, Some("events_truncated_to_max_events")));
                 }
-                let shown = match wanted.mask {
-                    None => Some(text),
-                    Some(mask) => super::feed::masked(mask, wanted.run_id, &text),
-                };
+                let shown = super::feed::shown(wanted.mask, wanted.run_id, text);
                 let event = shown.and_then(|text| serde_json::from_str::<Value>(&text).ok());
                 let mut event = event.ok_or_else(|| {
                     Refusal::new(ApiCode::InternalError, "an event of the run cannot be read")

@@ -105,6 +105,7 @@ impl Runs {
         };
         let request = Request::read(body, caller)?;
         let definition = self.definition(&caller.tenant, workflow_id)?.ok_or_else(no_workflow)?;
+        self.refuse_credential(&request.configurable)?;
         request.check(&definition, &self.providers())?;
         if let Some(url) = &request.callback_url {
             self.inner.options.outbound.check(url).map_err(|error| {

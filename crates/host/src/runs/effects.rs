@@ -205,6 +205,7 @@ impl Runs {
     /// Makes an effect under its identity: claimed, made, recorded, and only then told to the node.
     async fn perform(&self, run_id: &str, tenant: &str, activity: &Activity) -> Result<(), Refusal> {
         let id = &activity.logical_invocation_id;
+        let _turn = self.inner.one_by_one.turn(id).await;
         let kept = self.kept_of(activity)?;
         let claim = Change::ClaimActivity { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
         let (performed, record) = match self.commit(vec![claim]).await {

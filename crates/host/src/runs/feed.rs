@@ -3,11 +3,13 @@
 //! Each live run has a channel that holds the last few appends. A watcher that is behind, slow or new reads the store from the
 //! sequence that it needs next; a slow one costs its own buffer and nothing else.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use flow::definition::Definition;
 use flow::event::wire;
 use flow::mask::Mask;
+use flow::redact;
 use flow::store::StoredAppend;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
@@ -180,11 +182,11 @@ impl Following {
         self
     }
 
-    /// Events as a reader may see them. Most workflows hide nothing, and their bytes pass as they are.
+    /// Events as a reader may see them.
     fn shown(&self, events: impl Iterator<Item = (u64, Arc<str>)>) -> Vec<(u64, Arc<str>)> {
-        let Some(mask) = self.hiding.as_deref().and_then(Mask::of) else { return events.collect() };
+        let mask = self.hiding.as_deref().and_then(Mask::of);
         let shown =
-            events.filter_map(|(sequence, text)| Some((sequence, masked(&mask, &self.run_id, &text)?)));
+            events.filter_map(|(sequence, text)| Some((sequence, shown(mask.as_ref(), &self.run_id, text)?)));
         shown.collect()
     }
 
@@ -194,10 +196,22 @@ impl Following {
     }
 }
 
-/// The text of an event as a reader may see it. What cannot be read cannot be masked, and is not shown.
-pub(super) fn masked(mask: &Mask<'_>, run_id: &str, text: &str) -> Option<Arc<str>> {
-    let event = wire::decode(text.as_bytes()).ok()?;
-    Some(wire::encode(run_id, &mask.event(&event)).into())
+/// The text of an event as a reader may see it, by whichever way it leaves the host: without what the author marked as sensitive, and
+/// without what looks like a credential. Most events hold neither, and their bytes pass as they are. What cannot be read cannot be
+/// masked, and is not shown.
+pub(super) fn shown(mask: Option<&Mask<'_>>, run_id: &str, text: Arc<str>) -> Option<Arc<str>> {
+    let text = match mask {
+        None => text,
+        Some(mask) => {
+            let event = wire::decode(text.as_bytes()).ok()?;
+            wire::encode(run_id, &mask.event(&event)).into()
+        }
+    };
+    let clean = match redact::json(&text) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(clean) => Some(clean.into()),
+    };
+    Some(clean.unwrap_or(text))
 }
 
 /// The events of an append from a sequence on.

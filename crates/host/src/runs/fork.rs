@@ -87,6 +87,9 @@ impl Runs {
             trace: None,
             ..source
         };
+        if let Some(given) = &request.overlay.configurable {
+            self.refuse_credential(given)?;
+        }
         request.overlay.lay_over(&definition, &self.providers(), &mut genesis)?;
         Ok((definition, genesis))
     }

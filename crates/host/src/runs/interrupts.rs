@@ -2,17 +2,39 @@
 
 use flow::engine::{DrainPolicy, Input};
 use flow::event::{Millis, wire};
+use flow::interrupt::takes_tokens;
 use flow::run::RunStatus;
-use flow::state::{Interrupt, RunState};
+use flow::state::Interrupt;
 use flow::store::CommitError;
 use flow::token::{Intent, InterruptToken, LIFETIME_MS, TokenError};
 use serde_json::{Map, Value, json};
 
 use super::advance::Ask;
+use super::live::Loaded;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
 
 /// For how long the same interrupt gets the same token. Every token is good for at least [`LIFETIME_MS`] less this.
 pub(super) const TOKEN_PERIOD_MS: u64 = LIFETIME_MS / 2;
+
+/// What an answer is to: a node, or one interrupt of it, which its token names.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    run_id: &'a str,
+    node_id: &'a str,
+    interrupt_id: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    /// Whether it was asked by a signed token, which names the interrupt.
+    const fn is_token(&self) -> bool {
+        self.interrupt_id.is_some()
+    }
+
+    /// What somebody is told whose answer counts.
+    fn heard(&self, status: RunStatus) -> Reply {
+        Reply::new(200, &json!({"runId": self.run_id, "nodeId": self.node_id, "status": status}))
+    }
+}
 
 impl Runs {
     /// Answers the interrupt of a node, with a key.
@@ -29,7 +51,8 @@ impl Runs {
     ) -> Result<Reply, Refusal> {
         let _place = self.admit()?;
         let before = self.visible(caller, run_id)?.status;
-        match self.answer(caller, run_id, node_id, resume_value, false, keyed).await {
+        let asked = Asked { run_id, node_id, interrupt_id: None };
+        match self.answer(caller, asked, resume_value, keyed).await {
             // The run was still there when the answer came: it lost a race, and did not come too late.
             Err(refusal) if refusal.code == ApiCode::InterruptGone && !before.is_terminal() => Err(
                 Refusal::new(ApiCode::InterruptAlreadyResolved, "somebody ended the run at the same moment"),
@@ -41,26 +64,57 @@ impl Runs {
     async fn answer(
         &self,
         caller: &Caller,
-        run_id: &str,
-        node_id: &str,
+        asked: Asked<'_>,
         resume_value: Value,
-        by_token: bool,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
+        let Asked { run_id, node_id, interrupt_id } = asked;
         let input = Input::Resolve {
             node_id: node_id.to_owned(),
-            resume_value,
+            interrupt_id: interrupt_id.map(str::to_owned),
+            resume_value: resume_value.clone(),
             by: caller.principal.clone(),
             grants: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
-            by_token,
+            by_token: asked.is_token(),
         };
         let audit = self.audited(caller, "interrupt.resolve", &json!({"runId": run_id, "nodeId": node_id}));
         let ask = Ask { keyed, changes: vec![audit] };
-        self.advance(run_id, input, ask, |state, _| {
-            let body = json!({"runId": run_id, "nodeId": node_id, "status": state.status});
-            Ok(Reply::new(200, &body))
-        })
-        .await
+        let answered = self.advance(run_id, input, ask, |state, _| Ok(asked.heard(state.status))).await;
+        match answered {
+            // Somebody was quicker, perhaps with the same event: who sends one twice, or to be sure, is told that it arrived.
+            Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved => {
+                let loaded = self.load(run_id)?;
+                let again = self.delivered_again(&loaded, asked, &resume_value, keyed).await?;
+                again.ok_or(refusal)
+            }
+            other => other,
+        }
+    }
+
+    /// The answer to an event from outside that was delivered before, to the same interrupt: nothing is recorded of it but its key.
+    async fn delivered_again(
+        &self,
+        loaded: &Loaded,
+        asked: Asked<'_>,
+        event: &Value,
+        keyed: Option<&Keyed>,
+    ) -> Result<Option<Reply>, Refusal> {
+        let Loaded { definition, state } = loaded;
+        let Some(place) = state.place(asked.node_id) else { return Ok(None) };
+        if asked.is_token() && !takes_tokens(&definition.nodes[place]) {
+            return Ok(None);
+        }
+        let same = |event: &Value| state.was_delivered(asked.node_id, asked.interrupt_id, event);
+        // The log has the event without the secrets that are known.
+        let is_known = same(event) || {
+            let mut kept = event.clone();
+            self.redact_known(&state.genesis.tenant, &mut kept);
+            same(&kept)
+        };
+        if !is_known {
+            return Ok(None);
+        }
+        self.unchanged(asked.heard(state.status), keyed).await.map(Some)
     }
 
     /// What a token refers to, for whoever holds it.
@@ -68,7 +122,7 @@ impl Runs {
     /// # Errors
     /// When the token is none, or its time is over, or the interrupt is.
     pub fn inspect_token(&self, token: &str) -> Result<Value, Refusal> {
-        let (token, state) = self.token(token)?;
+        let (token, Loaded { state, .. }) = self.token(token)?;
         let interrupt =
             state.interrupts.get(&token.node_id).filter(|interrupt| interrupt.id == token.interrupt_id);
         let Some(interrupt) = interrupt else {
@@ -102,7 +156,7 @@ impl Runs {
         if let Some(reply) = self.replay(keyed)? {
             return Ok(reply);
         }
-        let (token, state) = self.token(token)?;
+        let (token, loaded) = self.token(token)?;
         if token.intent != Intent::Resolve {
             return Err(Refusal::new(ApiCode::Forbidden, "the token is for looking only"));
         }
@@ -112,10 +166,14 @@ impl Runs {
                 "the interrupt was resolved, or ended with its run",
             )
         };
+        let asked =
+            Asked { run_id: &token.run_id, node_id: &token.node_id, interrupt_id: Some(&token.interrupt_id) };
+        let state = &loaded.state;
         let pending =
             state.interrupts.get(&token.node_id).is_some_and(|interrupt| interrupt.id == token.interrupt_id);
         if !pending {
-            return Err(gone());
+            let again = self.delivered_again(&loaded, asked, &resume_value, keyed).await?;
+            return again.ok_or_else(gone);
         }
         let caller = Caller {
             tenant: state.genesis.tenant.clone(),
@@ -123,13 +181,13 @@ impl Runs {
             scopes: Vec::new(),
             test: state.genesis.test,
         };
-        match self.answer(&caller, &token.run_id, &token.node_id, resume_value, true, keyed).await {
+        match self.answer(&caller, asked, resume_value, keyed).await {
             Err(refusal) if refusal.code == ApiCode::InterruptGone => Err(gone()),
             other => other,
         }
     }
 
-    fn token(&self, text: &str) -> Result<(InterruptToken, RunState), Refusal> {
+    fn token(&self, text: &str) -> Result<(InterruptToken, Loaded), Refusal> {
         let token =
             InterruptToken::verify(text, &self.inner.options.token_secrets, self.now()).map_err(|error| {
                 match error {
@@ -145,7 +203,7 @@ impl Runs {
         let loaded = self.load(&token.run_id).map_err(|_| {
             Refusal::new(ApiCode::InterruptNotFound, "the run of the token is not there any more")
         })?;
-        Ok((token, loaded.state))
+        Ok((token, loaded))
     }
 
     /// A token for an interrupt, as text.
@@ -202,7 +260,7 @@ impl Runs {
         }
     }
 
-    /// The answer to a wish to end what has ended. It is recorded for its key like any other.
+    /// The answer to a wish to end what has ended.
     async fn ended_already(
         &self,
         run_id: &str,
@@ -212,11 +270,15 @@ impl Runs {
         if let Some(reply) = self.replay(keyed)? {
             return Ok(reply);
         }
-        let reply = Reply::new(200, &json!({"runId": run_id, "status": status}));
+        self.unchanged(Reply::new(200, &json!({"runId": run_id, "status": status})), keyed).await
+    }
+
+    /// An answer that changes nothing, recorded for its key like any other.
+    async fn unchanged(&self, reply: Reply, keyed: Option<&Keyed>) -> Result<Reply, Refusal> {
         if let Some(answer) = self.record(keyed, &reply) {
             match self.commit(vec![answer]).await {
-                // Whoever was quicker gave the same answer.
-                Ok(()) | Err(CommitError::KeyTaken) => {}
+                Ok(()) => {}
+                Err(CommitError::KeyTaken) => return Ok(self.replay(keyed)?.unwrap_or(reply)),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flow::definition::Definition;
 use flow::event::{Event, wire};
 use flow::mask::Mask;
+use flow::redact;
 use flow::run::{Genesis, RunStatus};
 use flow::state::Interrupt;
 use flow::store::{Bytes, RunFilter, RunRow};
@@ -158,12 +159,8 @@ impl Runs {
         let limit = limit.clamp(1, MAX_EVENTS);
         let appends = self.store().appends(run_id, from, limit, PAGE_BYTES)?;
         let lines = appends.iter().flat_map(|append| super::feed::lines(append, from)).take(limit);
-        // What cannot be read cannot be masked, and is not shown.
-        let events = lines.filter_map(|(_, text)| wire::decode(text.as_bytes()).ok());
-        let events: Vec<Event> = match &mask {
-            None => events.collect(),
-            Some(mask) => events.map(|event| mask.event(&event).into_owned()).collect(),
-        };
+        let shown = lines.filter_map(|(_, text)| super::feed::shown(mask.as_ref(), run_id, text));
+        let events: Vec<Event> = shown.filter_map(|text| wire::decode(text.as_bytes()).ok()).collect();
         let more = events.last().is_some_and(|last| last.sequence + 1 < row.next_sequence);
         Ok((events, more))
     }
@@ -194,12 +191,21 @@ impl Runs {
     pub fn difference(&self, caller: &Caller, a: &str, b: &str) -> Result<Value, Refusal> {
         let read = |run_id: &str| -> Result<_, Refusal> {
             let row = self.visible(caller, run_id)?;
-            let snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
+            let mut snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
             let (definition, mut events) = (self.pinned(&row)?, self.events(run_id, 0)?);
             // Compared as they are shown: a difference tells of what is hidden neither the value nor that it differs.
             if let Some(mask) = Mask::of(&definition) {
                 events = events.iter().map(|event| mask.event(event).into_owned()).collect();
             }
+            for event in &mut events {
+                let mut payload = Value::Object(std::mem::take(&mut event.payload));
+                redact::value(&mut payload);
+                if let Value::Object(payload) = payload {
+                    event.payload = payload;
+                }
+                event.node_id = event.node_id.take().map(|id| redact::text(&id).into_owned());
+            }
+            redact::value(&mut snapshot);
             Ok((events, snapshot))
         };
         let (left, right) = (read(a)?, read(b)?);

@@ -79,6 +79,10 @@ codes! {
     InterruptExpired => "interrupt_expired" 410,
     /// It ended with its run.
     InterruptGone => "interrupt_gone" 410,
+    /// Callers choose no credential.
+    CredentialForbidden => "credential_forbidden" 403,
+    /// The host has no credentials to choose from.
+    CredentialUnavailable => "credential_unavailable" 400,
     /// Only for keys of tests.
     ForceEngineVersionForbidden => "force_engine_version_forbidden" 403,
     /// No such version of the engine.

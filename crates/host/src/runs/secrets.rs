@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
 use canon::digest::Digest;
+use flow::options::{named_provider, names_credential};
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
 
-use super::Runs;
+use super::{ApiCode, Refusal, Runs};
 
 /// The largest secret, in bytes: a private key with its certificates fits.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
@@ -221,6 +222,33 @@ impl Runs {
         !self.inner.options.secrets.known().is_empty()
     }
 
+    /// Refuses a caller who says which credential a provider is to get.
+    pub(super) fn refuse_credential(&self, configurable: &Map<String, Value>) -> Result<(), Refusal> {
+        if !names_credential(configurable) {
+            return Ok(());
+        }
+        if !self.serves_secrets() {
+            let message =
+                "this host has no secrets, so there is no credential to choose; leave `ai.credentialRef` out";
+            return Err(Refusal::new(ApiCode::CredentialUnavailable, message).detail("capability", "secrets"));
+        }
+        let message = "callers choose no credential here, the settings have one for each provider; leave \
+                       `ai.credentialRef` out";
+        let refusal = Refusal::new(ApiCode::CredentialForbidden, message);
+        // Only a name that the host has itself is repeated: anything else might be a secret.
+        let providers = self.providers();
+        let named = named_provider(configurable);
+        let provider = match (named, providers.as_slice()) {
+            (Some(named), _) => providers.iter().find(|provider| **provider == named),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        };
+        Err(match provider {
+            Some(provider) => refusal.detail("provider", *provider),
+            None => refusal,
+        })
+    }
+
     /// Learns every secret that there is, so that none of them gets into a record even before a node asks for it.
     pub(super) fn learn_secrets(&self) {
         let secrets = &self.inner.options.secrets;
@@ -250,7 +278,14 @@ impl Runs {
                 let digest = Digest::of_bytes(value.0.as_bytes()).to_hex();
                 Ok(json!({"secretSha256": digest, "secretLength": value.0.chars().count()}))
             }
-            Err(error) => Err(RunError::new("credential_required", error.to_string())),
+            Err(_) if !self.serves_secrets() => {
+                let error = RunError::new("credential_unavailable", "this host has no secrets");
+                Err(error.with(json!({"capability": "secrets"})))
+            }
+            Err(error) => {
+                let error = RunError::new("credential_required", error.to_string());
+                Err(error.with(json!({"requirement": secret_id})))
+            }
         }
     }
 }

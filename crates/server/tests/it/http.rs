@@ -10,6 +10,7 @@ mod client;
 mod crowd;
 mod discovery;
 mod every_fixture;
+mod exits;
 mod explore;
 mod fixtures;
 mod history;

@@ -128,7 +128,8 @@ fn resolve(definition: &Definition, node: NodeIndex, event: &Event) -> Option<In
     let asked = [config.get("requiredRole"), config.get("requiredScope"), overriding];
     let grants = asked.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let node_id = definition.nodes[node].id.clone();
-    Some(Input::Resolve { node_id, resume_value: value, by: by.unwrap_or_default(), grants, by_token: false })
+    let by = by.unwrap_or_default();
+    Some(Input::Resolve { node_id, interrupt_id: None, resume_value: value, by, grants, by_token: false })
 }
 
 /// The end of a delay, a retry or an effect.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::{Answer, Interrupt, NodeStatus, Outcome, Resolution, RunError, RunState, Vote};
+use super::super::{Answer, Delivery, Interrupt, NodeStatus, Outcome, Resolution, RunError, RunState, Vote};
 use super::{number, small, text};
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::event::{Event, EventKind, wire};
@@ -128,9 +128,16 @@ impl RunState {
             (_, Some("rejected")) => Outcome::Rejected,
             _ => Outcome::Accepted,
         };
+        let value = event.payload.get("resumeValue").cloned().unwrap_or_default();
+        let is_delivery =
+            interrupt.kind == "external-event" && definition.nodes[node].kind != NodeType::Guided;
+        if is_delivery && outcome == Outcome::Accepted {
+            let (interrupt_id, digest) = (interrupt.id.clone(), Delivery::digest_of(&value));
+            self.nodes[node].deliveries.push(Delivery { interrupt_id, digest });
+        }
         self.nodes[node].answer = Answer::Given(Box::new(Resolution {
             interrupt,
-            value: event.payload.get("resumeValue").cloned().unwrap_or_default(),
+            value,
             by: text(event, "resolvedBy").unwrap_or_default().to_owned(),
             outcome,
             sequence: event.sequence,

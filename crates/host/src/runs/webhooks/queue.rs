@@ -1,7 +1,5 @@
 //! What is to be told, written with what happened.
 
-use std::borrow::Cow;
-
 use flow::definition::Definition;
 use flow::event::{Event, event_id};
 use flow::mask::Mask;
@@ -12,7 +10,7 @@ use serde_json::json;
 
 use super::Webhook;
 use crate::runs::Runs;
-use crate::runs::feed::masked;
+use crate::runs::feed::shown;
 
 /// The name of the subscription that a run's own address stands for. No subscription has it.
 pub(super) const CALLBACK: &str = "callback";
@@ -41,12 +39,7 @@ impl Runs {
                     continue;
                 }
                 // The event is told as every reader sees it: as it is kept, byte by byte, where nothing of it is hidden.
-                let shown = match &mask {
-                    None => Some(Cow::Borrowed(text.as_str())),
-                    Some(mask) => {
-                        masked(mask, &genesis.run_id, text).map(|text| Cow::Owned(text.to_string()))
-                    }
-                };
+                let shown = shown(mask.as_ref(), &genesis.run_id, text.as_str().into());
                 let Some(shown) = shown else { continue };
                 let head = json!({"runId": genesis.run_id, "workspaceId": genesis.tenant}).to_string();
                 let body = format!("{},\"event\":{shown}}}", head.trim_end_matches('}'));

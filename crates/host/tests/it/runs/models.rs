@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use ai::provider::mock::Program;
+use flow::engine::ids::logical_invocation_id;
+use flow::store::RunStore as _;
 use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
 use host::hands::{Hands, Options};
 use host::runs::outbound::Outbound;
@@ -15,6 +17,7 @@ use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use super::{Host, Setup, begin, caller, kinds, snapshot, to_the_end, workflow};
 
@@ -27,9 +30,31 @@ pub(super) struct Server {
     count: Arc<AtomicUsize>,
 }
 
+/// Where questions arrive, and how many answers may go out.
+#[derive(Clone)]
+struct Door {
+    arrived: Arc<Semaphore>,
+    through: Arc<Semaphore>,
+}
+
+impl Door {
+    fn of(answers: usize) -> Self {
+        Self { arrived: Arc::new(Semaphore::new(0)), through: Arc::new(Semaphore::new(answers)) }
+    }
+
+    fn open() -> Self {
+        Self::of(Semaphore::MAX_PERMITS)
+    }
+}
+
 impl Server {
     /// On threads of its own, so that it outlives the runtime of whoever asks.
     pub(super) fn start(answers: Vec<Value>) -> Self {
+        Self::held(answers, Door::open())
+    }
+
+    /// The same, with a door that is in front of every answer.
+    fn held(answers: Vec<Value>, door: Door) -> Self {
         let (asked, count) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
         let (seen, counted) = (Arc::clone(&asked), Arc::clone(&count));
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -43,6 +68,9 @@ impl Server {
                     let Some((head, body)) = request(&mut stream).await else { continue };
                     let place = counted.fetch_add(1, Ordering::SeqCst);
                     seen.lock().unwrap().push((head, body));
+                    door.arrived.add_permits(1);
+                    let Ok(through) = door.through.acquire().await else { return };
+                    through.forget();
                     let text = answers[place.min(answers.len() - 1)].to_string();
                     let answer = format!(
                         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
@@ -157,6 +185,46 @@ async fn a_model_is_asked_and_its_key_is_nowhere() {
         assert!(head.to_ascii_lowercase().contains(&format!("authorization: bearer {KEY}")), "{head}");
         assert!(head.to_ascii_lowercase().contains("idempotency-key: "), "{head}");
         assert_eq!(body["model"], "small");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_when_the_run_goes_on() {
+    use flow::engine::DrainPolicy::{DrainCurrentNode, Immediate};
+    let folder = tempfile::tempdir().unwrap();
+    let by = caller("acme");
+    // The answer comes before the run goes on, or after it, or at the same moment.
+    for (round, policy) in [Immediate, DrainCurrentNode].into_iter().cycle().take(12).enumerate() {
+        let door = Door::of(0);
+        let server = Server::held(vec![said("{\"valid\": true}")], door.clone());
+        let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+        let host = Host::with(setup).await;
+        host.runs.register(&by, &document()).await.unwrap();
+        let run_id = begin(&host.runs, "ask").await;
+        door.arrived.acquire().await.unwrap().forget();
+        host.runs.pause(&by, &run_id, None, policy, None).await.unwrap();
+        if round % 3 != 0 {
+            door.through.add_permits(1);
+        }
+        if round % 3 == 1 {
+            // What came of it is kept before anybody asks for it again.
+            let genesis = host.store.run(None, &run_id).unwrap().unwrap().genesis;
+            let genesis = serde_json::from_slice(&genesis).unwrap();
+            let id = logical_invocation_id(&genesis, "ask", 0, "core.ai.structuredOutput");
+            while host.store.activity(&id).unwrap() == Some(None) {
+                tokio::task::yield_now().await;
+            }
+        }
+        host.runs.resume(&by, &run_id, None, None).await.unwrap();
+        if round % 3 == 0 {
+            door.through.add_permits(1);
+        }
+        let events = to_the_end(&host.runs, &run_id).await;
+        let told =
+            ["run.started", "node.started", "run.paused", "run.resumed", "provider.usage", "node.completed"];
+        assert_eq!(kinds(&events)[..told.len()], told, "{round}");
+        assert_eq!(snapshot(&host.runs, &by, &run_id)["status"], "completed", "{round}");
+        assert_eq!(server.count(), 1, "{round}");
     }
 }
 

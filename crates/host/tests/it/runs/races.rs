@@ -1,10 +1,17 @@
 //! Many at once: one wins, and all agree on who.
 
-use host::runs::create::Creation;
-use host::runs::{ApiCode, Refusal, Reply};
-use serde_json::json;
+use std::sync::Arc;
 
-use super::{Host, begin, body, caller, create, events, keyed, kinds, status, to_the_end, until};
+use flow::store::RunStore as _;
+use host::runs::create::Creation;
+use host::runs::secrets::{SecretError, SecretValue, Secrets};
+use host::runs::{ApiCode, Refusal, Reply};
+use serde_json::{Value, json};
+
+use super::{
+    Host, Setup, begin, body, caller, create, events, keyed, kinds, open, snapshot, status, to_the_end,
+    until, workflow,
+};
 
 /// Calls something ten times at once.
 async fn ten<F: Future<Output = Result<Reply, Refusal>> + Send + 'static>(
@@ -40,6 +47,90 @@ async fn of_ten_who_answer_one_approval_one_is_heard() {
         assert_eq!(kinds(&events).iter().filter(|kind| **kind == "interrupt.resolved").count(), 1);
         assert_eq!(status(&host.runs, &run_id), "completed");
     }
+}
+
+/// A run that waits for an event from outside, and the token for it.
+async fn expecting(host: &Host) -> (String, String) {
+    let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});
+    let nodes = json!([["wait", "core.interrupt", {"kind": "external-event", "data": data}]]);
+    let expecting = workflow("expecting", &nodes, &json!([]), &json!([]));
+    host.runs.register(&caller("acme"), &expecting).await.unwrap();
+    let run_id = begin(&host.runs, "expecting").await;
+    let token = snapshot(&host.runs, &caller("acme"), &run_id)["interrupt"]["interruptToken"].clone();
+    (run_id, token.as_str().unwrap().to_owned())
+}
+
+/// How often something was done, by the audit log.
+fn audited(host: &Host, action: &str) -> usize {
+    let entries = host.store.audit("acme", 0, 1000, 1000).unwrap();
+    let told = entries.iter().map(|entry| serde_json::from_slice::<Value>(&entry.entry).unwrap());
+    told.filter(|entry| entry["action"] == action).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_who_deliver_the_same_event_are_all_told_that_it_arrived_and_it_arrives_once() {
+    let host = Host::start().await;
+    for round in 1..=5 {
+        let (run_id, token) = expecting(&host).await;
+        let results = ten(|number| {
+            let (runs, run_id, token) = (host.runs.clone(), run_id.clone(), token.clone());
+            let event = json!({"order": 7, "paid": true});
+            // Half of them by the run, half by the token, and two with keys of their own.
+            let keyed = (number < 2)
+                .then(|| keyed(&caller("acme"), "resolve", &format!("{run_id}-{number}"), &event));
+            async move {
+                match number % 2 {
+                    0 => runs.resolve(&caller("acme"), &run_id, "wait", event, keyed.as_ref()).await,
+                    _ => runs.resolve_token(&token, event, keyed.as_ref()).await,
+                }
+            }
+        })
+        .await;
+        for result in results {
+            let reply = result.unwrap();
+            assert_eq!(reply.status, 200);
+            assert_eq!((&body(&reply)["runId"], &body(&reply)["nodeId"]), (&json!(run_id), &json!("wait")));
+        }
+        let events = to_the_end(&host.runs, &run_id).await;
+        assert_eq!(kinds(&events).iter().filter(|kind| **kind == "interrupt.resolved").count(), 1);
+        assert_eq!(audited(&host, "interrupt.resolve"), round);
+        for other in [json!({"order": 7, "paid": false}), json!({"order": 7}), json!(null)] {
+            let by_run = host.runs.resolve(&caller("acme"), &run_id, "wait", other.clone(), None).await;
+            let by_token = host.runs.resolve_token(&token, other, None).await;
+            for refused in [by_run, by_token] {
+                assert_eq!(refused.unwrap_err().code, ApiCode::InterruptAlreadyResolved);
+            }
+        }
+        assert_eq!(super::events(&host.runs, "acme", &run_id), events, "nothing was added");
+        assert_eq!(audited(&host, "interrupt.resolve"), round);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_with_a_secret_in_it_is_known_again_though_the_log_has_it_without() {
+    struct One;
+    impl Secrets for One {
+        fn resolve(&self, _: &str, _: &str) -> Result<SecretValue, SecretError> {
+            Ok(SecretValue::new("a-secret-that-is-known".into()))
+        }
+        fn known(&self) -> Vec<(String, String)> {
+            vec![("acme".into(), "one".into())]
+        }
+    }
+    let setup = || Setup { secrets: Arc::new(One), ..Setup::default() };
+    let host = Host::with(setup()).await;
+    let (run_id, token) = expecting(&host).await;
+    let event = json!({"order": 7, "note": "a-secret-that-is-known"});
+    let first = host.runs.resolve_token(&token, event.clone(), None).await.unwrap();
+    to_the_end(&host.runs, &run_id).await;
+    let (again, _) = open(host.folder.path(), setup());
+    again.recover().await.unwrap();
+    for runs in [&host.runs, &again] {
+        let by_run = runs.resolve(&caller("acme"), &run_id, "wait", event.clone(), None).await.unwrap();
+        let by_token = runs.resolve_token(&token, event.clone(), None).await.unwrap();
+        assert_eq!((body(&by_run), body(&by_token)), (body(&first), body(&first)));
+    }
+    assert!(!format!("{:?}", events(&again, "acme", &run_id)).contains("a-secret-that-is-known"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +260,7 @@ async fn a_caller_who_goes_away_takes_no_effect_with_them() {
     to_the_end(&host.runs, &last).await;
     let listed = host.runs.list(&by, &flow::store::RunFilter::default(), 200).unwrap().0;
     for snapshot in listed {
-        let snapshot: serde_json::Value = serde_json::from_slice(&snapshot).unwrap();
+        let snapshot: Value = serde_json::from_slice(&snapshot).unwrap();
         let run_id = snapshot["runId"].as_str().unwrap();
         to_the_end(&host.runs, run_id).await;
         assert_eq!(status(&host.runs, run_id), "completed");

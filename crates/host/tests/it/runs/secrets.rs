@@ -48,6 +48,17 @@ async fn a_tenant_without_the_secret_gets_an_error_and_no_value() {
     while following.next().await.unwrap().is_some() {}
     let shown = snapshot(&host.runs, &by, &run_id);
     assert_eq!(shown["error"]["code"], "credential_required", "{shown}");
+    assert_eq!(shown["error"]["details"], json!({"requirement": "canary"}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_secrets_says_that_it_has_none() {
+    let host = Host::start().await;
+    let run_id = begin(&host.runs, "conformance-secret").await;
+    to_the_end(&host.runs, &run_id).await;
+    let shown = snapshot(&host.runs, &caller("acme"), &run_id);
+    assert_eq!(shown["error"]["code"], "credential_unavailable", "{shown}");
+    assert_eq!(shown["error"]["details"], json!({"capability": "secrets"}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

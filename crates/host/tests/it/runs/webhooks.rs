@@ -207,6 +207,40 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_told_and_no_replay() {
     assert!(received.try_recv().is_err());
 }
 
+/// What a page of events is made from.
+fn page(host: &Host, run_id: &str) -> Value {
+    let (events, _) = host.runs.event_page(&caller("acme"), run_id, 0, 200).unwrap();
+    events.into_iter().map(|event| json!({"nodeId": event.node_id, "payload": event.payload})).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_looks_like_a_credential_is_not_delivered_and_is_kept_as_it_was_given() {
+    const CANARY: &str = "ghp_CANARYabcdefghijklmnopqrstuvwxyz0123";
+    let host = host_that_delivers().await;
+    let (address, mut received) = receiver(&[200]).await;
+    let wanted = json!(["run.started", "variable.changed", "node.completed", "run.completed"]);
+    subscribe(&host, &json!({"url": format!("http://{address}/"), "events": wanted})).await;
+    let payload =
+        json!({"pasted": format!("x\n{CANARY}"), CANARY: [CANARY], "plain": {"task-of-many-letters-1": 1.0}});
+    let request = json!({"workflowId": "echo", "inputs": {"payload": payload}});
+    let run_id = create(&host.runs, &caller("acme"), &request).await;
+    let events = to_the_end(&host.runs, &run_id).await;
+    let clean = json!({"pasted": "x\n[REDACTED]", "[REDACTED]": ["[REDACTED]"], "plain": {"task-of-many-letters-1": 1.0}});
+    let mut delivered = Vec::new();
+    while delivered.last().is_none_or(|told: &Value| told["event"]["type"] != "run.completed") {
+        delivered.push(serde_json::from_slice(&received.recv().await.unwrap().body).unwrap());
+    }
+    let started = delivered.iter().find(|told| told["event"]["type"] == "run.started").unwrap();
+    assert_eq!(started["event"]["payload"]["inputs"]["payload"], clean);
+    for told in [json!(delivered), json!(events), page(&host, &run_id)] {
+        assert!(!told.to_string().contains(CANARY), "{told}");
+    }
+    // The log has what the state is folded from, and the state what nodes were given.
+    let kept = host.store.appends(&run_id, 0, 100, 1 << 20).unwrap();
+    assert!(kept.iter().any(|append| String::from_utf8_lossy(&append.events).contains(CANARY)));
+    assert_eq!(snapshot(&host.runs, &caller("acme"), &run_id)["variables"]["payload"], payload);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_author_marked_as_sensitive_leaves_the_host_by_no_way() {
     const WORD: &str = "open sesame";
@@ -242,6 +276,15 @@ async fn what_the_author_marked_as_sensitive_leaves_the_host_by_no_way() {
         let log = events(&host.runs, "acme", &made[0]);
         told("log", &json!(log));
         told("snapshot", &snapshot(&host.runs, &by, &made[0]));
+        told("page", &page(&host, &made[0]));
+        let branch = json!({"mode": "branch", "fromSeq": log.len() - 1});
+        let branch = body(&host.runs.fork(&by, &made[0], &branch, None).await.unwrap());
+        let branch = branch["runId"].as_str().unwrap();
+        told("log of a fork", &json!(to_the_end(&host.runs, branch).await));
+        told("snapshot of a fork", &snapshot(&host.runs, &by, branch));
+        made.push(branch.to_owned());
+        let ancestry = host.runs.ancestry(&by, branch).unwrap().to_string();
+        assert!(!ancestry.contains(WORD), "{ancestry}");
         let bundle = host.runs.debug_bundle(&by, &made[0], None).unwrap();
         told("bundle", &bundle);
         assert_eq!(bundle["events"], json!(log));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use server::http::Settings;
 
-use super::service::{Host, workflow};
+use super::service::{Host, noop, workflow};
 
 async fn events(host: &Host, run_id: &str, kind: &str) -> Vec<Value> {
     let polled = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
@@ -81,12 +81,44 @@ async fn a_caller_chooses_among_the_providers_that_are_served_and_never_a_creden
             (&json!("mock"), &json!("m-1"))
         );
     }
-    for (configurable, words) in [
-        (json!({"ai": {"provider": "other"}}), "one of mock"),
-        (json!({"ai.credentialRef": "deploy-key"}), "callers choose no credential here"),
-    ] {
-        let body = json!({"workflowId": "asks", "configurable": configurable});
-        let refused = host.post("/v1/runs", &body).await.refused(400, "validation_error");
-        assert!(refused["message"].as_str().is_some_and(|message| message.contains(words)), "{refused}");
+    let body = json!({"workflowId": "asks", "configurable": {"ai": {"provider": "other"}}});
+    let refused = host.post("/v1/runs", &body).await.refused(400, "validation_error");
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains("one of mock")), "{refused}");
+}
+
+#[tokio::test]
+async fn callers_choose_no_credential_whether_the_host_has_one_or_not() {
+    let without = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let with = Host::start_equipped(&[]).await;
+    let options = [
+        (json!({"ai": {"credentialRef": "deploy-key"}}), Some("mock")),
+        (json!({"ai.credentialRef": "deploy-key"}), Some("mock")),
+        (json!({"ai": {"credentialRef": null}, "ai.provider": "mock"}), Some("mock")),
+        (json!({"ai": {"credentialRef": 1, "provider": "sk-proj-abcdefghijklmnop1234"}}), None),
+    ];
+    for host in [&without, &with] {
+        host.register(&noop()).await;
+        let finished = host.create("noop").await;
+        host.end_of(&finished).await;
+        let count = || async { host.get("/v1/runs").await.expect(200)["runs"].as_array().unwrap().len() };
+        let before = count().await;
+        for (configurable, provider) in &options {
+            let create = json!({"workflowId": "noop", "configurable": configurable});
+            let overlay = json!({"configurable": configurable});
+            let fork = json!({"fromSeq": 0, "mode": "branch", "runOptionsOverlay": overlay});
+            for (path, body) in [("/v1/runs".to_owned(), create), (format!("/v1/runs/{finished}:fork"), fork)]
+            {
+                let answer = host.post(&path, &body).await;
+                if host.runs.serves_secrets() {
+                    let refused = answer.refused(403, "credential_forbidden");
+                    assert_eq!(refused["details"]["provider"].as_str(), *provider, "{refused}");
+                } else {
+                    let refused = answer.refused(400, "credential_unavailable");
+                    assert_eq!(refused["details"], json!({"capability": "secrets"}));
+                }
+                assert!(!answer.text().contains("deploy-key") && !answer.text().contains("sk-proj"));
+            }
+        }
+        assert_eq!(count().await, before, "no run came of it");
     }
 }

@@ -6,7 +6,7 @@ use super::client::Answer;
 use super::service::{Host, noop};
 
 /// In the shapes of widely used credentials, and none of them good for anything.
-const CANARIES: [&str; 7] = [
+pub(super) const CANARIES: [&str; 7] = [
     "sk-proj-CANARYabcdefghijklmnop",
     "sk-ant-api03-CANARYabcdefghijklmnop",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJDQU5BUlkifQ.c2lnbmF0dXJlQ0FOQVJZ",

@@ -171,3 +171,33 @@ async fn an_answer_and_an_end_at_once_come_to_one_of_both() {
         assert!(matches!(resolved.status, 200 | 404 | 409 | 410), "{}", resolved.text());
     }
 }
+
+#[tokio::test]
+async fn an_event_that_is_delivered_twice_is_answered_the_same_and_another_one_is_too_late() {
+    let host = Host::start().await;
+    let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});
+    for profile in [None, Some("openwop-interrupt-auth-required")] {
+        let config = json!({"kind": "external-event", "data": data, "profile": profile});
+        let id = if profile.is_some() { "strict" } else { "expecting" };
+        host.register(&workflow(id, &[("wait", "core.interrupt", config)], &json!([]))).await;
+        let run_id = host.create(id).await;
+        let run = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
+        assert_eq!(run["status"], "waiting-external");
+        let by_run = format!("/v1/runs/{run_id}/interrupts/wait");
+        let by_token = format!("/v1/interrupts/{}", run["interrupt"]["interruptToken"].as_str().unwrap());
+        let event = json!({"resumeValue": {"order": 7, "paid": true}});
+        let first = host.post(&by_run, &event).await.expect(200);
+        let ended = host.end_of(&run_id).await;
+        assert_eq!(host.post(&by_run, &event).await.expect(200), first);
+        let token = host.send("POST", &by_token, &[], Some(event.to_string().as_bytes())).await;
+        match profile {
+            None => assert_eq!(token.expect(200), first),
+            // Whoever may not answer this way is not told either what was answered.
+            Some(_) => drop(token.refused(409, "interrupt_already_resolved")),
+        }
+        let other = json!({"resumeValue": {"order": 7, "paid": false}});
+        host.post(&by_run, &other).await.refused(409, "interrupt_already_resolved");
+        host.get(&by_token).await.refused(409, "interrupt_already_resolved");
+        assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200), ended);
+    }
+}

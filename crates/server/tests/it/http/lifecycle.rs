@@ -84,8 +84,6 @@ async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
         json!({"workflowId": "noop", "configurable": {"ai": {"provider": "nobody"}}}),
         json!({"workflowId": "noop", "configurable": {"ai.provider": "nobody"}}),
         json!({"workflowId": "noop", "configurable": {"ai": "nobody"}}),
-        json!({"workflowId": "noop", "configurable": {"ai": {"credentialRef": "deploy-key"}}}),
-        json!({"workflowId": "noop", "configurable": {"ai.credentialRef": "deploy-key"}}),
         json!({"workflowId": "noop", "configurable": {"recursionLimits": 5}}),
     ];
     for body in refused {
