@@ -6,6 +6,7 @@
 
 mod choice;
 mod door;
+mod live;
 mod outputs;
 mod pretended;
 mod prompts;
@@ -201,7 +202,7 @@ impl Models {
             inputs,
             overrides: &overrides,
             budget: Budget::default(),
-            redactor,
+            redactor: redactor.clone(),
         };
         let (completion, first) = node.start(calling);
         let door = Door {
@@ -209,6 +210,7 @@ impl Models {
             asked,
             provider,
             credential: credential.as_ref().map(|(_, value)| value.expose()),
+            redactor,
             verbosity: overrides.verbosity.unwrap_or(Verbosity::Summary),
         };
         door.drive(node, completion, first, told).await

@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-async fn request(stream: &mut tokio::net::TcpStream) -> Option<(String, Value)> {
+pub(super) async fn request(stream: &mut tokio::net::TcpStream) -> Option<(String, Value)> {
     let mut bytes = Vec::new();
     loop {
         let mut part = [0; 4096];
