@@ -80,7 +80,7 @@ const BREAK: &str = "\u{0}";
 /// A script that is known from the beginning.
 pub(super) fn scripted(pieces: &[&'static str]) -> Script {
     let (sender, script) = unbounded_channel();
-    pieces.iter().for_each(|piece| sender.send(piece).unwrap());
+    pieces.iter().for_each(|piece| sender.send(*piece).unwrap());
     script
 }
 
@@ -90,8 +90,17 @@ pub(super) fn telling() -> Value {
     workflow("ask", &json!([node]), &json!([]), &json!([]))
 }
 
-/// A host, a run that asks, and the hand that makes the server go on.
-async fn asking() -> (Host, String, UnboundedSender<&'static str>, Slow) {
+/// A run that asks a server, which says what it is told to say.
+struct Asking {
+    host: Host,
+    run_id: String,
+    say: UnboundedSender<&'static str>,
+    server: Slow,
+    /// Where the key is.
+    _folder: tempfile::TempDir,
+}
+
+async fn asking() -> Asking {
     let (sender, script) = unbounded_channel();
     let mut script = Some(script);
     let server = Slow::start(move || script.take().expect("it is asked once"));
@@ -101,7 +110,7 @@ async fn asking() -> (Host, String, UnboundedSender<&'static str>, Slow) {
     let host = host.await;
     host.runs.register(&caller("acme"), &telling()).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
-    (host, run_id, sender, server)
+    Asking { host, run_id, say: sender, server, _folder: folder }
 }
 
 /// Whether a piece with these words was told.
@@ -121,7 +130,7 @@ pub(super) fn lasts(events: &[Value]) -> usize {
 
 #[tokio::test]
 async fn a_reply_is_seen_while_the_model_still_talks() {
-    let (host, run_id, say, server) = asking().await;
+    let Asking { host, run_id, say, server, _folder } = asking().await;
     for piece in ["The signal", " is set,", " the train passes."] {
         say.send(piece).unwrap();
         // The server waits for the test, and the test for this piece: it can only have come before the next.
@@ -141,7 +150,7 @@ async fn a_reply_is_seen_while_the_model_still_talks() {
 
 #[tokio::test]
 async fn a_key_that_comes_in_pieces_is_told_in_none() {
-    let (host, run_id, say, _server) = asking().await;
+    let Asking { host, run_id, say, server: _server, _folder } = asking().await;
     for piece in ["it is a-key-that-", "nobody-", "may-see, they say"] {
         say.send(piece).unwrap();
     }
@@ -153,7 +162,7 @@ async fn a_key_that_comes_in_pieces_is_told_in_none() {
 
 #[tokio::test]
 async fn a_reply_that_breaks_off_fails_its_node_and_is_not_asked_for_again() {
-    let (host, run_id, say, server) = asking().await;
+    let Asking { host, run_id, say, server, _folder } = asking().await;
     say.send("The signal").unwrap();
     until(&host.runs, &run_id, |event| says(event, "The signal")).await.unwrap();
     say.send(BREAK).unwrap();
@@ -165,7 +174,7 @@ async fn a_reply_that_breaks_off_fails_its_node_and_is_not_asked_for_again() {
 
 #[tokio::test]
 async fn a_run_that_is_paused_is_told_nothing_and_is_told_the_rest_when_it_goes_on() {
-    let (host, run_id, say, server) = asking().await;
+    let Asking { host, run_id, say, server, _folder } = asking().await;
     say.send("The signal").unwrap();
     until(&host.runs, &run_id, |event| says(event, "The signal")).await.unwrap();
     let by = caller("acme");
