@@ -72,6 +72,15 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_held_back_that_is_no_beginning_of_a_secret() {
+        let redactor = Redactor::new([Secret::new("k", "super-secret")]);
+        assert_eq!(
+            told(&redactor, &["The signal", " is set, sup", "posedly", "."]),
+            ["The signal", " is set, ", "supposedly", "."]
+        );
+    }
+
+    #[test]
     fn a_secret_that_comes_in_pieces_is_not_told() {
         let redactor = Redactor::new([Secret::new("k", "super-secret"), Secret::new("l", "secret-longer")]);
         let whole = "a super-secret-longer b super-secret. super-secr";

@@ -85,11 +85,12 @@ impl Redactor {
 
     /// How much of a text that goes on can be told: up to where a secret may have begun, and never up to the middle of one.
     pub fn settled(&self, text: &str) -> usize {
-        let Some(longest) = self.needles.first() else { return text.len() };
-        let mut settled = text.len().saturating_sub(longest.value.len() - 1);
-        while !text.is_char_boundary(settled) {
-            settled -= 1;
-        }
+        let begun = |secret: &[u8]| {
+            let most = text.len().min(secret.len() - 1);
+            (1..=most).rev().find(|length| text.as_bytes().ends_with(&secret[..*length])).unwrap_or(0)
+        };
+        let begun = self.needles.iter().map(|needle| begun(&needle.value)).max().unwrap_or(0);
+        let mut settled = text.len() - begun;
         // What overlaps goes together, so none of it is told before all of it is there.
         for range in self.occurrences(text).into_iter().rev() {
             if range.0.start < settled && settled < range.0.end {

@@ -118,6 +118,15 @@ pub enum Input {
     },
     /// The run has taken as long as it may.
     RunDeadline,
+    /// Something happened while an effect is being made, such as the first words of a model. It decides nothing.
+    ActivityTells {
+        /// The node that asked for it.
+        node_id: String,
+        /// Which of its effects.
+        ordinal: u32,
+        /// What happened, in order.
+        told: Vec<Told>,
+    },
     /// An effect was made, or failed.
     ActivityDone {
         /// The node that asked for it.

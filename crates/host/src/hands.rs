@@ -23,6 +23,7 @@ pub mod models;
 pub mod modules;
 pub(crate) mod recorded;
 mod surfaces;
+pub(crate) mod telling;
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ use self::agents::tools::Workshop;
 use self::ledger::Ledger;
 use self::models::Models;
 use self::modules::Modules;
+pub use self::telling::{Heard, Listener};
 
 /// What a host lets nodes use. What is absent is not served, and workflows that need it are refused.
 #[derive(Default)]
@@ -92,6 +94,8 @@ pub struct Asked<'a> {
     pub kept: Option<&'a Value>,
     /// Where parts of it are written down.
     pub ledger: &'a dyn Ledger,
+    /// Who is told what happens meanwhile.
+    pub listener: &'a dyn Listener,
 }
 
 /// What came of the work.

@@ -46,6 +46,7 @@ pub mod retention;
 pub mod rotation;
 pub mod secrets;
 pub mod session_keys;
+mod telling;
 mod timers;
 mod traces;
 pub mod webhooks;

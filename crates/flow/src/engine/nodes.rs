@@ -110,6 +110,13 @@ pub(super) fn performed(
     }
 }
 
+/// Records what happens while the host does the work of a node.
+pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) {
+    if turn.node(node).kind.is_called() {
+        called::record(turn, node, told);
+    }
+}
+
 /// How long a delay takes: the caller's seconds, the port, and then the configuration.
 pub(super) fn delay_ms(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> u64 {
     let config = &turn.node(node).config;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::turn::Turn;
-use super::{Effect, TimerKey, Told, bounds, nodes, ports};
+use super::{Effect, Refusal, TimerKey, Told, bounds, nodes, ports};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
 use crate::run::RunStatus;
@@ -144,21 +144,8 @@ impl Turn<'_> {
         told: Vec<Told>,
         outcome: Result<serde_json::Value, RunError>,
     ) {
-        let Some(node) = self.state.place(node_id) else { return };
-        let state = &self.state.nodes[node];
-        // A fork may begin between the two events that suspend a node: it works again then, and waits for nobody.
-        let works = match state.status {
-            NodeStatus::Running => true,
-            NodeStatus::Suspended => {
-                state.answer == Answer::None && !self.state.interrupts.contains_key(node_id)
-            }
-            _ => false,
-        };
-        let awaited = works
-            && state.retry_at.is_none()
-            && state.ordinal() == ordinal
-            && nodes::has_effect(self.node(node).kind);
-        if awaited && self.may_end(node) {
+        let Some(node) = self.awaiting(node_id, ordinal) else { return };
+        if self.may_end(node) {
             let outcome = outcome.and_then(|value| {
                 let members = serde_json::Map::from_iter([("output".to_owned(), value)]);
                 bounds::check("what the effect gave", &members)?;
@@ -172,5 +159,39 @@ impl Turn<'_> {
             self.settle(node, step, None);
             self.drain();
         }
+    }
+
+    /// Something happened while an effect is being made. Whoever tells it is told where it was not recorded: what a run does not take
+    /// now, because it is paused or over, may still come with the end of the effect.
+    pub(super) fn activity_tells(
+        &mut self,
+        node_id: &str,
+        ordinal: u32,
+        told: Vec<Told>,
+    ) -> Result<(), Refusal> {
+        let refusal = Refusal::Conflict { status: self.state.status };
+        let node = self.awaiting(node_id, ordinal).filter(|_| !self.is_halted());
+        let node = node.filter(|_| bounds::check_told(&told).is_ok()).ok_or(refusal)?;
+        nodes::tells(self, node, told);
+        Ok(())
+    }
+
+    /// The node that waits for this effect of its own.
+    fn awaiting(&self, node_id: &str, ordinal: u32) -> Option<NodeIndex> {
+        let node = self.state.place(node_id)?;
+        let state = &self.state.nodes[node];
+        // A fork may begin between the two events that suspend a node: it works again then, and waits for nobody.
+        let works = match state.status {
+            NodeStatus::Running => true,
+            NodeStatus::Suspended => {
+                state.answer == Answer::None && !self.state.interrupts.contains_key(node_id)
+            }
+            _ => false,
+        };
+        let awaited = works
+            && state.retry_at.is_none()
+            && state.ordinal() == ordinal
+            && nodes::has_effect(self.node(node).kind);
+        awaited.then_some(node)
     }
 }

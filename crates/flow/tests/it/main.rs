@@ -30,6 +30,7 @@ mod schedule;
 mod schemas;
 mod storm;
 mod suspended;
+mod telling;
 mod traces;
 mod triggers;
 mod values;

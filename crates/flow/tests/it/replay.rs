@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{PACK_TYPE, World, shape, workflow};
 use crate::suspended::{done, waits};
+use crate::telling::tells;
 
 fn fork(world: &World, from: u64, mode: ForkMode) -> flow::run::Genesis {
     let mut genesis = (*world.run().genesis).clone();
@@ -184,6 +185,23 @@ fn sources() -> Vec<(&'static str, World)> {
         );
         world.pass(9);
         assert_eq!(world.status(), RunStatus::Failed, "nobody answered");
+    });
+    let both = workflow("w", &asks, &[]);
+    add("work that tells what happens meanwhile", both.clone(), vec![], |world| {
+        for (node_id, text) in [("a", "one"), ("a", " two"), ("b", "three"), ("a", " four")] {
+            tells(world, node_id, text).unwrap();
+            world.pass(3);
+        }
+        done(world, "b", 0, Ok(json!({"output": 1})));
+        world.give("r", Input::Pause { reason: None, policy: DrainPolicy::Immediate }).unwrap();
+        world.give("r", Input::Resume { reason: None }).unwrap();
+        tells(world, "a", " five").unwrap();
+        done(world, "a", 0, Ok(json!({"output": 2})));
+        assert_eq!(world.status(), RunStatus::Completed);
+    });
+    add("work that is cancelled while it tells", both, vec![], |world| {
+        tells(world, "a", "one").unwrap();
+        world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
     });
     add("work that is cancelled", asking, vec![], |world| {
         world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();

@@ -7,6 +7,7 @@
 mod choice;
 mod converse;
 mod door;
+mod live;
 mod outputs;
 mod pretended;
 mod prompts;
@@ -226,7 +227,7 @@ impl Models {
             inputs,
             overrides: &overrides,
             budget: Budget::default(),
-            redactor,
+            redactor: redactor.clone(),
         };
         let verbosity = overrides.verbosity.unwrap_or(Verbosity::Summary);
         let door = Door {
@@ -234,6 +235,7 @@ impl Models {
             asked,
             provider,
             credential: credential.as_ref().map(|(_, value)| value.expose()),
+            redactor,
             verbosity,
         };
         let Some(Tools { belt, agent_id, bounds }) = tools else {

@@ -9,6 +9,7 @@ use flow::store::{Change, CommitError};
 use serde_json::{Map, Value, json};
 
 use super::advance::{Ask, Outcome};
+use super::telling::Telling;
 use super::{Refusal, Reply, Runs};
 use crate::hands::ledger::{Claim, Entry, Ledger, Unwritable};
 use crate::hands::{Asked, Performed, not_served, recorded};
@@ -73,7 +74,7 @@ impl Runs {
     }
 
     /// [`Runs::advance`] behind a pointer: what an input leads to may lead to another input.
-    fn advance_boxed<'a>(
+    pub(super) fn advance_boxed<'a>(
         &'a self,
         run_id: &'a str,
         input: Input,
@@ -208,16 +209,20 @@ impl Runs {
         let _turn = self.inner.one_by_one.turn(id).await;
         let kept = self.kept_of(activity)?;
         let claim = Change::ClaimActivity { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
+        let telling = Telling::new(self, run_id, activity);
         let (performed, record) = match self.commit(vec![claim]).await {
             Ok(()) => {
                 self.inner.counters.activity();
-                (self.carry_out(run_id, tenant, activity, false, kept.as_ref()).await, true)
+                (self.carry_out(tenant, activity, false, kept.as_ref(), &telling).await, true)
             }
-            Err(CommitError::ActivityClaimed) => match self.store().activity(id)? {
-                Some(Some(recorded)) => (recorded::read(&recorded), false),
-                // Claimed, and the host ended before it was recorded.
-                _ => (self.carry_out(run_id, tenant, activity, true, kept.as_ref()).await, true),
-            },
+            Err(CommitError::ActivityClaimed) => {
+                telling.may_have_told();
+                match self.store().activity(id)? {
+                    Some(Some(recorded)) => (recorded::read(&recorded), false),
+                    // Claimed, and the host ended before it was recorded.
+                    _ => (self.carry_out(tenant, activity, true, kept.as_ref(), &telling).await, true),
+                }
+            }
             Err(error) => return Err(error.into()),
         };
         let record = record.then(|| {
@@ -228,7 +233,7 @@ impl Runs {
         let input = Input::ActivityDone {
             node_id: activity.node_id.clone(),
             ordinal: activity.ordinal,
-            told: performed.told,
+            told: telling.rest_of(performed.told)?,
             outcome: performed.outcome,
         };
         // In one commit with the events that follow from it.
@@ -245,11 +250,11 @@ impl Runs {
 
     async fn carry_out(
         &self,
-        run_id: &str,
         tenant: &str,
         activity: &Activity,
         again: bool,
         kept: Option<&Value>,
+        telling: &Telling<'_>,
     ) -> Performed {
         match &activity.request {
             ActivityRequest::SecretFingerprint { secret_id } => {
@@ -258,6 +263,7 @@ impl Runs {
             ActivityRequest::Count { name } => Performed::plain(Ok(json!({"counter": name, "count": 1}))),
             ActivityRequest::Call(call) => {
                 let _place = self.inner.at_work.acquire().await;
+                let run_id = telling.run_id;
                 let asked = Asked {
                     tenant,
                     run_id,
@@ -268,6 +274,7 @@ impl Runs {
                     call,
                     kept,
                     ledger: &Book { runs: self, run_id },
+                    listener: telling,
                 };
                 match self.inner.hands.get() {
                     Some(hands) => hands.perform(asked).await,

@@ -5,6 +5,7 @@ mod crashes;
 mod forks;
 mod hands;
 mod https;
+mod live;
 mod models;
 mod nesting;
 mod notes;

@@ -85,10 +85,22 @@ pub(super) fn done(
     told: Vec<Told>,
     outcome: Result<Value, RunError>,
 ) -> Step {
+    if let Some(asked) = record(turn, node, told) {
+        return suspend(turn, node, asked);
+    }
+    match outcome {
+        Ok(Value::Object(outputs)) => Step::Done(outputs),
+        Ok(value) => Step::done(json!({"output": value})),
+        Err(error) => Step::failed_once(error),
+    }
+}
+
+/// Records what happened while the host worked, up to where the work waits for somebody: for what, is given back.
+pub(super) fn record(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> Option<Map<String, Value>> {
     let mut sequences = Vec::with_capacity(told.len());
     for Told { kind, payload, cause } in told {
         if kind == EventKind::InterruptRequested {
-            return suspend(turn, node, payload);
+            return Some(payload);
         }
         let sequence = match (kind, payload.get("name").and_then(Value::as_str)) {
             // What was there before is the run's to say.
@@ -111,11 +123,7 @@ pub(super) fn done(
         };
         sequences.push(sequence);
     }
-    match outcome {
-        Ok(Value::Object(outputs)) => Step::Done(outputs),
-        Ok(value) => Step::done(json!({"output": value})),
-        Err(error) => Step::failed_once(error),
-    }
+    None
 }
 
 /// Suspends the node until somebody answers what its work asks.

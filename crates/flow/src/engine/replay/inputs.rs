@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::engine::{Cause, DrainPolicy, GuideFailure, GuideResult, Input, TimerKey, Told, guide, mapping};
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, event_id};
 use crate::run::RunStatus;
 use crate::state::{NodeStatus, RunError, RunState};
 
@@ -158,21 +158,30 @@ fn is_called(definition: &Definition, state: &RunState, node: NodeIndex) -> bool
 /// What the host made of a node, from all that was recorded of it.
 fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Event]) -> Option<Input> {
     let subject = &definition.nodes[node];
-    let first = rest.first()?.sequence;
+    let (first, at) = rest.first().map(|event| (event.sequence, event.timestamp))?;
     let is_end = |event: &Event| {
         use EventKind::{NodeCompleted, NodeFailed, NodeRetried, NodeSuspended};
         matches!(event.kind, NodeCompleted | NodeFailed | NodeRetried | NodeSuspended)
     };
-    let of_node = |event: &&Event| event.node_id.as_deref() == Some(subject.id.as_str());
+    // What is recorded at once is recorded at one time; what came later came from another input.
+    let of_node = |event: &&Event| {
+        event.node_id.as_deref() == Some(subject.id.as_str())
+            && event.timestamp == at
+            && event.kind != EventKind::NodeCancelled
+    };
     let told = rest.iter().take_while(of_node).take_while(|event| !is_end(event));
     let mut told: Vec<_> = told
         .map(|event| Told {
             kind: event.kind.clone(),
             payload: event.payload.clone(),
-            cause: event.causation_id.as_deref().map(|id| cause(id, first)),
+            cause: event.causation_id.as_deref().map(|id| cause(id, first, &state.genesis.run_id)),
         })
         .collect();
-    let end = rest.get(told.len()).filter(|event| is_end(event))?;
+    let (node_id, ordinal) = (subject.id.clone(), state.nodes[node].ordinal());
+    let Some(end) = rest.get(told.len()).filter(|event| of_node(event) && is_end(event)) else {
+        // The work went on, and something else happened meanwhile.
+        return (!told.is_empty()).then_some(Input::ActivityTells { node_id, ordinal, told });
+    };
     if end.kind == EventKind::NodeSuspended {
         let asked = rest.get(told.len() + 1).filter(|event| event.kind == EventKind::InterruptRequested)?;
         told.push(Told { kind: asked.kind.clone(), payload: asked.payload.clone(), cause: None });
@@ -181,19 +190,18 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
         Some(error) => Err(RunError::from_json(error)),
         None => Ok(end.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
     };
-    Some(Input::ActivityDone {
-        node_id: subject.id.clone(),
-        ordinal: state.nodes[node].ordinal(),
-        told,
-        outcome,
-    })
+    Some(Input::ActivityDone { node_id, ordinal, told, outcome })
 }
 
-/// What caused an event: another one since `first`, which has another id in the run that repeats it, or something outside.
-fn cause(id: &str, first: u64) -> Cause {
+/// What caused an event: another one of the same append, whose first is `first`; an earlier one, which has another id in the run that
+/// repeats it; or something outside.
+fn cause(id: &str, first: u64, run_id: &str) -> Cause {
     let sequence = id.strip_prefix("evt_").and_then(|id| id.rsplit_once('_')?.1.parse::<u64>().ok());
-    let place = sequence.and_then(|sequence| usize::try_from(sequence.checked_sub(first)?).ok());
-    place.map_or_else(|| Cause::Id(id.to_owned()), Cause::Told)
+    let Some(sequence) = sequence else { return Cause::Id(id.to_owned()) };
+    match sequence.checked_sub(first).map(usize::try_from) {
+        Some(Ok(place)) => Cause::Told(place),
+        _ => Cause::Id(event_id(run_id, sequence)),
+    }
 }
 
 /// The beginning or the end of a guided session, from what the node made of it.

@@ -45,7 +45,7 @@ impl Door<'_> {
                     let message = "the run has ended; no more is asked or done for it";
                     return Err(Trouble { told, error: RunError::of(FailureCode::NodeFailed, message) });
                 }
-                Next::Model(call) => match self.attempt(&call).await {
+                Next::Model(call) => match self.attempt(&call, None).await {
                     Ok(attempt) => conversation.on_reply(attempt),
                     Err(error) => return Err(Trouble { told, error }),
                 },

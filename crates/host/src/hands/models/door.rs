@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ai::completion::{Attempt, Completion, Next, Step};
 use ai::node::Node;
-use ai::provider::Reply;
+use ai::provider::{Output, Reply};
 use ai::reasoning::{Block, DEFAULT_TOKEN_LIMIT, Settings, Verbosity};
-use ai::redact::{Redactor, Secret};
+use ai::redact::Redactor;
 use flow::engine::Told;
 use flow::failure::FailureCode;
 use flow::state::RunError;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::super::ledger::{Claim, Ledger, Unwritable};
 use super::super::{Asked, Performed};
+use super::live::Live;
 use super::{Models, Provider, Trouble, event, outputs};
 
 /// One call on its way.
@@ -23,6 +24,8 @@ pub(super) struct Door<'a> {
     /// Nobody where one pretends.
     pub(super) provider: Option<&'a Provider>,
     pub(super) credential: Option<&'a str>,
+    /// What takes the credential out of whatever is told or recorded.
+    pub(super) redactor: Redactor,
     /// How much of what the model thinks is recorded.
     pub(super) verbosity: Verbosity,
 }
@@ -38,7 +41,10 @@ impl Door<'_> {
     ) -> Result<Performed, Trouble> {
         let mut call = first;
         loop {
-            let attempt = self.attempt(&call).await.map_err(|error| Trouble { told: told.clone(), error })?;
+            let live = (node.is_streaming() && call.request.output == Output::Text)
+                .then(|| Live::new(self.asked, &self.redactor, told.clone()));
+            let attempt = self.attempt(&call, live).await;
+            let attempt = attempt.map_err(|error| Trouble { told: told.clone(), error })?;
             let Step { events, next } = completion.on(attempt);
             told.extend(events.into_iter().map(event));
             match next {
@@ -57,7 +63,11 @@ impl Door<'_> {
     }
 
     /// What comes of a call: what was recorded, or else what the provider says now.
-    pub(super) async fn attempt(&self, call: &ai::completion::Call) -> Result<Attempt, RunError> {
+    pub(super) async fn attempt(
+        &self,
+        call: &ai::completion::Call,
+        live: Option<Live<'_>>,
+    ) -> Result<Attempt, RunError> {
         let Some(provider) = self.provider else {
             let reply = self.models.programs().answer(self.asked.node_id, &call.request);
             return Ok(Attempt::Reply(reply));
@@ -80,7 +90,8 @@ impl Door<'_> {
         if call.wait_ms > 0 {
             tokio::time::sleep(Duration::from_millis(call.wait_ms)).await;
         }
-        let sent = provider.send(&self.models.options.outbound, &call.request, self.credential, &id).await;
+        let outbound = &self.models.options.outbound;
+        let sent = provider.send(outbound, &call.request, self.credential, &id, live).await;
         match sent {
             Ok(reply) => {
                 self.record(ledger, &id, &reply).await?;
@@ -98,19 +109,14 @@ impl Door<'_> {
             verbosity: self.verbosity,
             token_limit: DEFAULT_TOKEN_LIMIT,
             streaming: false,
-            redactor: self.redactor(),
+            redactor: self.redactor.clone(),
         });
         block.close(reply.reasoning.as_deref()).into_iter().map(event).collect()
     }
 
-    /// What takes the credential out of whatever is recorded.
-    fn redactor(&self) -> Redactor {
-        Redactor::new(self.credential.map(|value| Secret::new("credential", value)))
-    }
-
     async fn record(&self, ledger: &dyn Ledger, id: &str, reply: &Reply) -> Result<(), RunError> {
         let mut record = reply.to_record();
-        self.redactor().value(&mut record);
+        self.redactor.value(&mut record);
         ledger.finish(id, record.to_string().into_bytes()).await.map_err(|error| unrecorded(&error))
     }
 }

@@ -6,14 +6,17 @@ use ai::provider::http::{BaseUrl, Credential, Endpoint, HttpRequest};
 use ai::provider::{MAX_REPLY_BYTES, ProviderError, ProviderErrorKind, Reply, Request, anthropic, openai};
 
 use hyper::Method;
-use hyper::header::HeaderMap;
+use hyper::header::CONTENT_TYPE;
 
-use crate::runs::outbound::{CallError, Outbound, Target};
+use super::live::{Live, Reading};
+use crate::runs::outbound::{Answer, CallError, Outbound};
 
 /// How long a model may take to answer.
 const TIME_OUT: Duration = Duration::from_secs(300);
 /// How many bytes an answer may have: a reply, and what stands around it.
 const MAX_ANSWER_BYTES: usize = 2 * MAX_REPLY_BYTES;
+/// The same, where every few letters have an event around them.
+const MAX_STREAM_BYTES: usize = 32 * MAX_REPLY_BYTES;
 
 /// What a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +41,14 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Asks, and reads the answer whole: it is recorded whole, and nobody sees a part of what may be refused in the end.
+    /// Asks, and reads the answer. With `live` it is asked for piece by piece, and the pieces are told as they come.
     pub(super) async fn send(
         &self,
         outbound: &Outbound,
         request: &Request,
         credential: Option<&str>,
         idempotency_key: &str,
+        live: Option<Live<'_>>,
     ) -> Result<Reply, ProviderError> {
         let credential = credential.map(Credential::new).transpose();
         let credential = credential.map_err(|_| rejected())?;
@@ -53,7 +57,7 @@ impl Provider {
             credential,
             idempotency_key: Some(idempotency_key.to_owned()),
         };
-        let request = Request { stream: false, ..request.clone() };
+        let request = Request { stream: live.is_some(), ..request.clone() };
         let asked = match self.wire {
             Wire::OpenAi => openai::request(&request, &endpoint),
             Wire::Anthropic => anthropic::request(&request, &endpoint),
@@ -64,36 +68,66 @@ impl Provider {
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let secret = secret.map(|secret| (secret.name, secret.expose()));
         sent.extend(secret.as_ref().map(|(name, value)| (*name, value.as_str())));
-        let exchange = exchange(outbound, &target, &sent, body);
-        let (status, headers, body) = match tokio::time::timeout(TIME_OUT, exchange).await {
-            Ok(answered) => answered?,
-            Err(_) => return Err(ProviderError::invalid("there was no whole answer in time")),
+        let exchange = async {
+            let asked = outbound.exchange(Method::POST, &target, &sent, body).await;
+            let answer = asked.map_err(|error| unreachable(&error))?;
+            match live {
+                Some(live) if is_stream(&answer) => {
+                    told(answer, Reading::new(self.wire, &request), live).await
+                }
+                _ => self.whole(&request, answer).await,
+            }
         };
-        let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+        let late = || Err(ProviderError::invalid("there was no whole answer in time"));
+        tokio::time::timeout(TIME_OUT, exchange).await.unwrap_or_else(|_| late())
+    }
+
+    /// Reads an answer of any status that comes at once, up to a bound.
+    async fn whole(&self, request: &Request, mut answer: Answer) -> Result<Reply, ProviderError> {
+        let mut body = Vec::new();
+        while let Some(part) = answer.next().await.map_err(|error| unreachable(&error))? {
+            if body.len() + part.len() > MAX_ANSWER_BYTES {
+                return Err(ProviderError::invalid("the answer is too large"));
+            }
+            body.extend_from_slice(&part);
+        }
+        let header = |name: &str| answer.headers.get(name)?.to_str().ok().map(str::to_owned);
         match self.wire {
-            Wire::OpenAi => openai::reply(status, &header, &body),
-            Wire::Anthropic => anthropic::reply(&request, status, &header, &body),
+            Wire::OpenAi => openai::reply(answer.status, &header, &body),
+            Wire::Anthropic => anthropic::reply(request, answer.status, &header, &body),
         }
     }
 }
 
-/// Sends, and reads an answer of any status, up to a bound.
-async fn exchange(
-    outbound: &Outbound,
-    target: &Target,
-    headers: &[(&str, &str)],
-    body: Vec<u8>,
-) -> Result<(u16, HeaderMap, Vec<u8>), ProviderError> {
-    let asked = outbound.exchange(Method::POST, target, headers, body).await;
-    let mut answer = asked.map_err(|error| unreachable(&error))?;
-    let mut whole = Vec::new();
-    while let Some(part) = answer.next().await.map_err(|error| unreachable(&error))? {
-        if whole.len() + part.len() > MAX_ANSWER_BYTES {
+/// Whether an answer comes piece by piece. A failure does not, and neither do servers that know no streams.
+fn is_stream(answer: &Answer) -> bool {
+    let media = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    (200..300).contains(&answer.status) && media.trim_start().starts_with("text/event-stream")
+}
+
+/// Reads an answer that comes piece by piece, and tells the pieces.
+async fn told(mut answer: Answer, mut reading: Reading, mut live: Live<'_>) -> Result<Reply, ProviderError> {
+    let mut length = 0;
+    loop {
+        let part = match live.due() {
+            None => answer.next().await,
+            Some(due) => match tokio::time::timeout_at(due, answer.next()).await {
+                Ok(part) => part,
+                Err(_) => {
+                    live.tell().await;
+                    continue;
+                }
+            },
+        };
+        let Some(part) = part.map_err(|error| unreachable(&error))? else { break };
+        length += part.len();
+        if length > MAX_STREAM_BYTES {
             return Err(ProviderError::invalid("the answer is too large"));
         }
-        whole.extend_from_slice(&part);
+        live.hear(reading.feed(&part)?);
     }
-    Ok((answer.status, std::mem::take(&mut answer.headers), whole))
+    // What came was paid for and seen: it is not asked for again because it broke off.
+    reading.finish().map_err(|_| ProviderError::invalid("the answer ended early"))
 }
 
 /// It cannot be sent at all: a credential that is none, an address that may not be called, or one that would be sent it in the clear.

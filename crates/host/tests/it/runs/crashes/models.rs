@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::super::live::{Slow, lasts, scripted, spoken, telling};
 use super::super::models::{Server, document, hands, said};
-use super::super::{caller, snapshot};
+use super::super::{caller, snapshot, to_the_end};
 use super::client::Client;
 use super::mortal::{Death, live};
 use super::{Setup, folder};
@@ -24,7 +25,7 @@ fn no_answer_is_paid_for_twice_whenever_the_host_dies() {
             for death in [Some(Death { at, made }), None] {
                 commits = live(folder.path(), death, setup(), async |runs, _| {
                     let run_id = client.create(runs, "create", "ask").await;
-                    super::super::to_the_end(runs, &run_id).await;
+                    to_the_end(runs, &run_id).await;
                     run = snapshot(runs, &caller("acme"), &run_id);
                 });
             }
@@ -34,6 +35,44 @@ fn no_answer_is_paid_for_twice_whenever_the_host_dies() {
                 _ => {
                     assert_eq!(run["error"]["code"], "effect_outcome_unknown", "{run}");
                     assert!(asked <= 2, "died at commit {at}, which was made: {made}");
+                }
+            }
+            if made && commits < at {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn no_piece_of_a_reply_is_told_twice_whenever_the_host_dies() {
+    for at in 1..=20 {
+        for made in [false, true] {
+            let folder = folder();
+            let server = Slow::start(|| scripted(&["The signal", "", " is set,", "", " the train passes."]));
+            let setup =
+                || Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+            live(folder.path(), None, setup(), async |runs, _| {
+                runs.register(&caller("acme"), &telling()).await.unwrap();
+            });
+            let (mut client, mut run, mut log, mut commits) = (Client::default(), Value::Null, Vec::new(), 0);
+            for death in [Some(Death { at, made }), None] {
+                commits = live(folder.path(), death, setup(), async |runs, _| {
+                    let run_id = client.create(runs, "create", "ask").await;
+                    log = to_the_end(runs, &run_id).await;
+                    run = snapshot(runs, &caller("acme"), &run_id);
+                });
+            }
+            let (whole, context) =
+                ("The signal is set, the train passes.", format!("{at}, made: {made}: {log:?}"));
+            assert!(server.count() <= 1, "{context}");
+            match run["status"].as_str() {
+                Some("completed") => {
+                    assert_eq!((spoken(&log).as_str(), lasts(&log)), (whole, 1), "{context}")
+                }
+                _ => {
+                    assert_eq!(run["error"]["code"], "effect_outcome_unknown", "{run}");
+                    assert!(whole.starts_with(&spoken(&log)) && lasts(&log) == 0, "{context}");
                 }
             }
             if made && commits < at {

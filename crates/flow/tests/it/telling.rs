@@ -1,0 +1,67 @@
+//! What happens while the work of a node goes on.
+
+use flow::engine::{DrainPolicy, Input, Refusal, Told};
+use flow::event::{Event, EventKind};
+use flow::run::RunStatus;
+use serde_json::json;
+
+use crate::driver::{PACK_TYPE, World, workflow};
+use crate::suspended::{done, waits};
+
+/// The host tells a piece of what a node says.
+pub(crate) fn tells(world: &mut World, node_id: &str, text: &str) -> Result<Vec<Event>, Refusal> {
+    let told = vec![Told::new(
+        EventKind::OutputChunk,
+        json!({"nodeId": node_id, "runId": "r", "chunk": text, "isLast": false}),
+    )];
+    world.give("r", Input::ActivityTells { node_id: node_id.into(), ordinal: 0, told })
+}
+
+fn world() -> World {
+    let mut world = World::new(&[workflow("w", &[("n", PACK_TYPE, json!({}))], &[])]);
+    world.create("w");
+    world
+}
+
+#[test]
+fn what_happens_meanwhile_is_recorded_at_once_and_decides_nothing() {
+    let mut world = world();
+    let told = tells(&mut world, "n", "one").unwrap();
+    assert_eq!(told.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), ["output.chunk"]);
+    tells(&mut world, "n", "two").unwrap();
+    assert_eq!((world.status(), world.activities.len()), (RunStatus::Running, 1));
+    done(&mut world, "n", 0, Ok(json!({})));
+    let kinds =
+        ["run.started", "node.started", "output.chunk", "output.chunk", "node.completed", "run.completed"];
+    assert_eq!(world.kinds(), kinds);
+}
+
+#[test]
+fn nothing_is_told_of_a_run_that_is_paused_or_over_or_of_work_that_nobody_waits_for() {
+    let mut world = world();
+    world.give("r", Input::Pause { reason: None, policy: DrainPolicy::DrainCurrentNode }).unwrap();
+    assert!(matches!(tells(&mut world, "n", "one"), Err(Refusal::Conflict { .. })));
+    world.give("r", Input::Resume { reason: None }).unwrap();
+    tells(&mut world, "n", "one").unwrap();
+    assert!(matches!(tells(&mut world, "other", "one"), Err(Refusal::Conflict { .. })));
+    waits(&mut world, "n", 0, json!({"kind": "approval"}));
+    assert!(matches!(tells(&mut world, "n", "one"), Err(Refusal::Conflict { .. })));
+    world.resolve("n", json!({"action": "accept"})).unwrap();
+    assert!(matches!(tells(&mut world, "n", "one"), Err(Refusal::Conflict { .. })), "the first part is over");
+    done(&mut world, "n", 1, Ok(json!({})));
+    assert!(matches!(tells(&mut world, "n", "one"), Err(Refusal::Conflict { .. })));
+    assert_eq!(world.find(EventKind::OutputChunk).len(), 1);
+}
+
+#[test]
+fn too_much_at_once_is_not_recorded() {
+    let mut world = world();
+    let piece = || {
+        Told::new(EventKind::OutputChunk, json!({"nodeId": "n", "runId": "r", "chunk": "a", "isLast": false}))
+    };
+    let told = std::iter::repeat_with(piece).take(2001).collect();
+    let input = Input::ActivityTells { node_id: "n".into(), ordinal: 0, told };
+    assert!(matches!(world.give("r", input), Err(Refusal::Conflict { .. })));
+    assert!(matches!(tells(&mut world, "n", &"a".repeat(5 << 20)), Err(Refusal::Conflict { .. })));
+    assert_eq!(world.find(EventKind::OutputChunk).len(), 0);
+}

@@ -1,0 +1,167 @@
+//! What is told of the work of a node while it goes on.
+
+use std::pin::Pin;
+
+use flow::engine::{Cause, Told};
+use flow::event::EventKind;
+use serde_json::Value;
+
+/// Whether something was recorded.
+pub type Heard<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+
+/// Who records what happens before the work of a node is at its end. Durable when it answers.
+pub trait Listener: Send + Sync {
+    /// Records what happened. Whoever does the work tells all of it once more at the end: what was not recorded here, because the run is
+    /// paused or the store is busy, is recorded then, and what was is left out.
+    fn tell(&self, told: Vec<Told>) -> Heard<'_>;
+}
+
+/// What was recorded before the end, as events of the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Recorded {
+    /// The ids of all that are no pieces of a reply.
+    pub(crate) ids: Vec<String>,
+    /// The pieces, joined.
+    pub(crate) text: String,
+    /// Whether the last piece was among them.
+    pub(crate) is_whole: bool,
+}
+
+impl Recorded {
+    /// One more event.
+    pub(crate) fn add(&mut self, kind: &EventKind, id: String, payload: &serde_json::Map<String, Value>) {
+        if *kind == EventKind::OutputChunk {
+            self.text.push_str(piece(payload));
+            self.is_whole |= payload.get("isLast") == Some(&Value::Bool(true));
+        } else {
+            self.ids.push(id);
+        }
+    }
+
+    /// What is left to record of all that happened. Pieces may have been cut elsewhere the first time: a reply goes on after the last
+    /// byte of it that was recorded. Another reply than the one that was begun is recorded whole.
+    pub(crate) fn rest_of(&self, told: Vec<Told>) -> Vec<Told> {
+        let is_piece = |told: &Told| told.kind == EventKind::OutputChunk;
+        let whole: String =
+            told.iter().filter(|told| is_piece(told)).map(|told| piece(&told.payload)).collect();
+        let goes_on = whole.starts_with(&self.text);
+        let mut unsaid = if goes_on { self.text.len() } else { 0 };
+        let (mut others, mut rest) = (self.ids.iter(), Vec::with_capacity(told.len()));
+        // Where each of them is found now, for those that it caused.
+        let mut places: Vec<Option<Cause>> = Vec::with_capacity(told.len());
+        for mut told in told {
+            let recorded = if is_piece(&told) {
+                let text = piece(&told.payload);
+                let length = text.len();
+                let left = text.get(unsaid.min(length)..).unwrap_or_default().to_owned();
+                unsaid -= unsaid.min(length);
+                let is_last = told.payload.get("isLast") == Some(&Value::Bool(true));
+                let is_said = if is_last { self.is_whole && goes_on } else { left.is_empty() };
+                told.payload.insert("chunk".to_owned(), left.into());
+                is_said.then_some(None)
+            } else {
+                others.next().map(|id| Some(Cause::Id(id.clone())))
+            };
+            if let Some(place) = recorded {
+                places.push(place);
+                continue;
+            }
+            if let Some(Cause::Told(place)) = told.cause {
+                told.cause = places.get(place).cloned().flatten();
+            }
+            places.push(Some(Cause::Told(rest.len())));
+            rest.push(told);
+        }
+        rest
+    }
+}
+
+fn piece(payload: &serde_json::Map<String, Value>) -> &str {
+    payload.get("chunk").and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(pieces: &[&str]) -> Vec<Told> {
+        let last = pieces.len().saturating_sub(1);
+        let piece = |(place, text): (usize, &&str)| json!({"chunk": text, "isLast": place == last});
+        pieces
+            .iter()
+            .enumerate()
+            .map(piece)
+            .map(|payload| Told::new(EventKind::OutputChunk, payload))
+            .collect()
+    }
+
+    fn usage() -> Told {
+        Told::new(EventKind::ProviderUsage, json!({"inputTokens": 1}))
+    }
+
+    /// What is recorded when the first of these were.
+    fn after(told: &[Told], many: usize) -> Recorded {
+        let mut recorded = Recorded::default();
+        for (place, told) in told.iter().take(many).enumerate() {
+            recorded.add(&told.kind, format!("e{place}"), &told.payload);
+        }
+        recorded
+    }
+
+    fn said(told: &[Told]) -> String {
+        told.iter().map(|told| piece(&told.payload)).collect()
+    }
+
+    #[test]
+    fn what_was_recorded_is_not_recorded_again_and_causes_are_found_where_they_are() {
+        let decided = Told::new(EventKind::LogAppended, json!({}));
+        let caused = usage().because(Cause::Told(0));
+        let mut all = vec![decided];
+        all.extend(words(&["a", "b"]));
+        all.push(caused);
+        let rest = after(&all, 2).rest_of(all.clone());
+        assert_eq!(said(&rest), "b");
+        assert_eq!(rest[1].cause, Some(Cause::Id("e0".to_owned())));
+        let rest = Recorded::default().rest_of(all.clone());
+        assert_eq!(rest, all);
+        assert_eq!(after(&all, 4).rest_of(all), []);
+    }
+
+    #[test]
+    fn the_last_piece_is_told_once_even_where_nothing_is_left_to_say() {
+        let recorded = Recorded { text: "ab".to_owned(), ..Recorded::default() };
+        let rest = recorded.rest_of(words(&["a", "b"]));
+        assert_eq!((rest.len(), said(&rest).as_str(), &rest[0].payload["isLast"]), (1, "", &json!(true)));
+    }
+
+    #[test]
+    fn another_reply_than_the_one_that_was_begun_is_told_whole() {
+        let recorded = Recorded { text: "something else".to_owned(), ..Recorded::default() };
+        assert_eq!(said(&recorded.rest_of(words(&["a", "b"]))), "ab");
+    }
+
+    proptest! {
+        #[test]
+        fn however_a_reply_is_cut_the_second_time_it_is_told_once(
+            text in "\\PC{0,40}", cuts in prop::collection::vec(0_usize..50, 0..4), again in prop::collection::vec(0_usize..50, 0..4),
+            many in 0_usize..6,
+        ) {
+            let cut = |cuts: &[usize]| {
+                let mut places: Vec<usize> = cuts.iter().copied().filter(|place| text.is_char_boundary(*place)).collect();
+                places.extend([0, text.len()]);
+                places.sort_unstable();
+                let pieces: Vec<&str> = places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+                words(&pieces)
+            };
+            let (first, second) = (cut(&cuts), cut(&again));
+            let recorded = after(&first, many);
+            let rest = recorded.rest_of(second);
+            prop_assert_eq!(format!("{}{}", recorded.text, said(&rest)), text.clone());
+            let lasts = rest.iter().filter(|told| told.payload["isLast"] == json!(true)).count();
+            prop_assert_eq!(lasts, usize::from(!recorded.is_whole));
+        }
+    }
+}
