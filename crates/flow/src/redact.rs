@@ -16,13 +16,23 @@ use self::shapes::Finder;
 /// What stands where a credential stood.
 pub const MARK: &str = "[REDACTED]";
 
-/// How every credential begins. Most texts have nothing of the kind, and this is found out many bytes at a time.
+/// How every credential begins, with as much as has to follow. Most texts have nothing of the kind, and this is found out many bytes at a
+/// time. It only says whether to look: where a credential begins and ends, the [`Finder`] knows.
 fn beginnings() -> &'static Regex {
     static BEGINNINGS: OnceLock<Regex> = OnceLock::new();
     BEGINNINGS.get_or_init(|| {
-        let beginnings =
-            "sk-|eyJ|AKIA|ASIA|AIza|gh[pousr]_|github_pat_|xox[abprs]-|ilk_live_|ilk_test_|-----BEGIN ";
-        Regex::new(beginnings).expect("the beginnings above are a pattern")
+        let beginnings = [
+            "sk-[A-Za-z0-9_-]{16}",
+            "eyJ[A-Za-z0-9_-]{8}",
+            "A[KS]IA[A-Z0-9]{16}",
+            "AIza[A-Za-z0-9_-]{30}",
+            "gh[pousr]_[A-Za-z0-9]{20}",
+            "github_pat_[A-Za-z0-9_]{20}",
+            "xox[abprs]-[A-Za-z0-9-]{10}",
+            "ilk_(?:live|test)_[A-Za-z0-9]{16}",
+            "-----BEGIN ",
+        ];
+        Regex::new(&beginnings.join("|")).expect("the beginnings above are a pattern")
     })
 }
 
