@@ -1,4 +1,6 @@
 //! `POST /v1/mcp`: workflows as tools, resources and prompts, a message for each request.
+//!
+//! The answer is JSON, or a stream where the client is to be told or asked something before it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use canon::json::{self, Limits};
 use futures_util::stream;
+use host::runs::exposed::MAX_NAME_BYTES;
 use host::runs::{ApiCode, Refusal};
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -18,14 +21,15 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::super::exchange::Call;
 use super::super::route::Answered;
 use super::super::{answer, body};
-use crate::mount::{EDITIONS, Message, Mount, Read, RpcError, progress};
+use crate::mount::asking::Means;
+use crate::mount::asks::{Client, Said};
+use crate::mount::surface::Places;
+use crate::mount::{ASKING, EDITIONS, Message, Mount, Read, RpcError, progress};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const EDITION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// How many messages wait for a client that reads slowly.
 const WAITING_FRAMES: usize = 16;
-/// The longest name of a session that is looked at. Ours have 32 characters.
-const MAX_SESSION_BYTES: usize = 128;
 /// The methods that may wait for a run.
 const RUNNING: [&str; 5] =
     ["tools/call", "resources/read", "prompts/get", "elicitation/create", "sampling/createMessage"];
@@ -45,10 +49,17 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
     let message = match message {
         Read::Request(message) => message,
         Read::Notification(message) => {
-            mount(&call, None).notified(&message);
+            mount(&call, Told::default()).notified(&message);
             return Ok(accepted());
         }
-        Read::Response => return Ok(accepted()),
+        Read::Response(id, result) => {
+            let id = id.as_str().unwrap_or_default();
+            if call.state.asks.answer(client(&call), id, Said::read(result)) {
+                return Ok(accepted());
+            }
+            let message = "there is no request of this id that waits for an answer of this key in this session";
+            return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "id"));
+        }
         Read::Wrong(id, error) => return Ok(answer::json(200, &error.answer(&id))),
     };
     // Each of these holds a connection for as long as its run takes, as a stream does.
@@ -58,29 +69,63 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
     } else {
         None
     };
-    let _place = match (place, progress::token(&message).filter(|_| takes_streams(&call))) {
-        (Some(place), Some(token)) => return Ok(told(call, message, token, place)),
-        (place, _) => place,
+    let takes_streams = takes_streams(&call);
+    let token = progress::token(&message).filter(|_| takes_streams);
+    let can_ask = takes_streams
+        && ASKING.contains(&message.method.as_str())
+        && call.state.runs.client_elicits(&call.caller, session(&call));
+    let _place = match place {
+        Some(place) if token.is_some() || can_ask => return Ok(told(call, message, token, can_ask, place)),
+        place => place,
     };
-    let body = document(&message, mount(&call, None).answer(&message).await?);
+    let body = document(&message, mount(&call, Told::default()).answer(&message).await?);
     let mut response = answer::json(200, &body);
     if message.method == "initialize" {
-        // A name and nothing else: it tells the calls of this client from those of another with the same key.
-        response.headers_mut().extend(new_session(&call).map(|session| (SESSION, session)));
+        // It tells the calls of this client from those of another with the same key, and what the client can do.
+        let capabilities = message.params.get("capabilities");
+        let elicits = capabilities.and_then(|all| all.get("elicitation")).is_some_and(Value::is_object);
+        response.headers_mut().extend(new_session(&call, elicits).map(|session| (SESSION, session)));
     }
     Ok(response)
 }
 
-fn mount(call: &Call, progress: Option<(Value, mpsc::Sender<Value>)>) -> Mount<'_> {
-    let session = call.headers.get(SESSION).and_then(|session| session.to_str().ok()).unwrap_or_default();
+/// What a client is told before its answer.
+#[derive(Default)]
+struct Told {
+    progress: Option<(Value, mpsc::Sender<Value>)>,
+    means: Option<Means>,
+}
+
+/// The session that a request is of. One whose name is too long to be ours is none.
+fn session(call: &Call) -> &str {
+    let session = call.headers.get(SESSION).and_then(|session| session.to_str().ok());
+    session.filter(|session| session.len() <= MAX_NAME_BYTES).unwrap_or_default()
+}
+
+/// Whose request it is.
+fn client(call: &Call) -> Client {
+    Client {
+        tenant: call.caller.tenant.clone(),
+        principal: call.caller.principal.clone(),
+        session: session(call).to_owned(),
+    }
+}
+
+fn mount(call: &Call, told: Told) -> Mount<'_> {
     Mount {
         runs: &call.state.runs,
         caller: &call.caller,
         patience: call.state.settings.mount_patience,
         stopping: call.state.stopping.subscribe(),
         pending: &call.state.pending,
-        session: if session.len() <= MAX_SESSION_BYTES { session } else { "" },
-        progress,
+        client: Arc::new(client(call)),
+        places: Places {
+            public_url: call.state.runs.public_url().to_owned(),
+            console: call.state.pages.is_some(),
+        },
+        progress: told.progress,
+        beat: call.state.settings.keep_alive,
+        means: told.means,
     }
 }
 
@@ -100,16 +145,30 @@ fn takes_streams(call: &Call) -> bool {
     })
 }
 
-/// The answer at the end of a stream of progress. A client that hangs up drops the stream, and with it the call and its run.
-fn told(call: Call, message: Message, token: Value, place: OwnedSemaphorePermit) -> Response {
+/// The answer at the end of a stream of progress and of questions. A client that hangs up drops the stream, and with it the call; its
+/// run goes with it, unless the run waits for somebody.
+fn told(
+    call: Call,
+    message: Message,
+    token: Option<Value>,
+    can_ask: bool,
+    place: OwnedSemaphorePermit,
+) -> Response {
     let (to, frames) = mpsc::channel(WAITING_FRAMES);
     let every = call.state.settings.keep_alive;
+    let means = can_ask.then(|| Means {
+        asks: call.state.asks.clone(),
+        client: Arc::new(client(&call)),
+        entropy: Arc::clone(&call.state.entropy),
+        to: to.clone(),
+    });
+    let told = Told { progress: token.map(|token| (token, to.clone())), means };
     tokio::spawn(async move {
         let _place = place;
         let answered = tokio::select! {
             biased;
             () = to.closed() => return,
-            answered = async { mount(&call, Some((token, to.clone()))).answer(&message).await } => answered,
+            answered = async { mount(&call, told).answer(&message).await } => answered,
         };
         // The head of the answer is with the client already: a refusal of the host as a whole is told as an error.
         let answered = answered.unwrap_or_else(|refusal| {
@@ -137,10 +196,10 @@ fn read(call: &Call) -> Result<Read, Refusal> {
     Ok(Message::read(read))
 }
 
-fn new_session(call: &Call) -> Option<HeaderValue> {
+fn new_session(call: &Call, elicits: bool) -> Option<HeaderValue> {
     let mut random = [0_u8; 16];
     call.state.entropy.fill(&mut random).ok()?;
-    let name = random.iter().fold(String::new(), |name, byte| name + &format!("{byte:02x}"));
+    let name = call.state.runs.name_client(&call.caller, random, elicits);
     HeaderValue::from_maybe_shared(Bytes::from(name)).ok()
 }
 
