@@ -17,7 +17,7 @@
 pub(crate) mod asking;
 pub(crate) mod asks;
 mod form;
-mod lists;
+pub(crate) mod lists;
 mod message;
 mod pending;
 pub(crate) mod progress;
@@ -263,7 +263,12 @@ impl Mount<'_> {
 fn initialized() -> Value {
     json!({
         "protocolVersion": EDITION,
-        "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "logging": {}},
+        "capabilities": {
+            "tools": {"listChanged": true},
+            "resources": {"listChanged": true, "subscribe": false},
+            "prompts": {"listChanged": true},
+            "logging": {},
+        },
         "serverInfo": {"name": "interlock", "title": "Interlock: workflows", "version": env!("CARGO_PKG_VERSION")},
         "instructions": "Each tool, resource and prompt is a workflow: using one begins a run, and waits for its end. \
             A run that needs to know something asks you, if you can ask your user; otherwise, and where it needs an approval, \

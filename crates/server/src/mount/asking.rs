@@ -165,7 +165,13 @@ impl Asking {
         }
     }
 
-    async fn ask(&mut self, run_id: &str, open: &Interrupt, question: Question, why: Option<&Refusal>) -> Then {
+    async fn ask(
+        &mut self,
+        run_id: &str,
+        open: &Interrupt,
+        question: Question,
+        why: Option<&Refusal>,
+    ) -> Then {
         let message = match why {
             None => question.form.message.clone(),
             Some(why) => format!("{}\n{}", reason(why), question.form.message),
@@ -174,7 +180,13 @@ impl Asking {
         self.send(&open.id, &open.node_id, Some(question), params).await
     }
 
-    async fn send(&mut self, interrupt_id: &str, node_id: &str, question: Option<Question>, params: Value) -> Then {
+    async fn send(
+        &mut self,
+        interrupt_id: &str,
+        node_id: &str,
+        question: Option<Question>,
+        params: Value,
+    ) -> Then {
         let mut random = [0_u8; 16];
         // An id that could be guessed is not given out.
         if self.left == 0 || self.means.entropy.fill(&mut random).is_err() {

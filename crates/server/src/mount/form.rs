@@ -83,7 +83,8 @@ impl Field {
     /// The field for a schema.
     fn of(schema: Option<&Value>) -> Self {
         let plain = |schema: Value| Self { schema, expected: None, is_written: false };
-        let Some(wanted) = schema.filter(|schema| schema.as_object().is_some_and(|schema| !schema.is_empty()))
+        let Some(wanted) =
+            schema.filter(|schema| schema.as_object().is_some_and(|schema| !schema.is_empty()))
         else {
             return plain(json!({"type": "string"}));
         };
@@ -100,7 +101,8 @@ impl Field {
             let says = match name.as_str() {
                 "type" | "title" | "description" | "default" | "examples" => true,
                 "format" => {
-                    known.contains(&"format") && value.as_str().is_some_and(|format| FORMATS.contains(&format))
+                    known.contains(&"format")
+                        && value.as_str().is_some_and(|format| FORMATS.contains(&format))
                 }
                 "minLength" | "maxLength" => known.contains(&name.as_str()) && value.is_u64(),
                 "minimum" | "maximum" => known.contains(&name.as_str()) && value.is_number(),
@@ -127,13 +129,11 @@ impl Field {
                 Self { schema, expected: None, is_written: false }
             }
             // Many words, or long ones: they are texts all the same.
-            _ if wanted["enum"].as_array().is_some_and(|words| words.iter().all(Value::is_string)) => {
-                Self {
-                    schema: json!({"type": "string"}),
-                    expected: Some(expected(wanted)),
-                    is_written: false,
-                }
-            }
+            _ if wanted["enum"].as_array().is_some_and(|words| words.iter().all(Value::is_string)) => Self {
+                schema: json!({"type": "string"}),
+                expected: Some(expected(wanted)),
+                is_written: false,
+            },
             _ => Self::written(wanted),
         }
     }
@@ -274,7 +274,13 @@ mod tests {
             ".*".prop_map(Value::from),
         ];
         let name = prop_oneof![
-            Just("type"), Just("enum"), Just("format"), Just("minLength"), Just("maximum"), Just("items"), Just("const"),
+            Just("type"),
+            Just("enum"),
+            Just("format"),
+            Just("minLength"),
+            Just("maximum"),
+            Just("items"),
+            Just("const"),
         ];
         let name = name.prop_map(str::to_owned);
         prop::collection::btree_map(name, leaf, 0..5).prop_map(|members| json!(members))

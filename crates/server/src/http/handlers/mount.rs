@@ -13,7 +13,7 @@ use canon::json::{self, Limits};
 use futures_util::stream;
 use host::runs::exposed::MAX_NAME_BYTES;
 use host::runs::{ApiCode, Refusal};
-use http::header::{ACCEPT, CACHE_CONTROL};
+use http::header::{ACCEPT, CACHE_CONTROL, ORIGIN};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -35,16 +35,10 @@ const RUNNING: [&str; 5] =
     ["tools/call", "resources/read", "prompts/get", "elicitation/create", "sampling/createMessage"];
 
 pub(in super::super) async fn answer(call: Call) -> Answered {
-    if !call.state.runs.capabilities().mcp_mount {
-        return Err(Refusal::new(ApiCode::NotFound, "workflows are not served over MCP here"));
-    }
+    check_served(&call)?;
     let message = read(&call)?;
-    if let Some(edition) = call.headers.get(EDITION)
-        && !EDITIONS.iter().any(|known| edition.as_bytes() == known.as_bytes())
-        && !matches!(&message, Read::Request(request) if request.method == "initialize")
-    {
-        let message = "the edition of the protocol in MCP-Protocol-Version is not spoken here";
-        return Err(Refusal::new(ApiCode::ValidationError, message).detail("supported", EDITIONS.to_vec()));
+    if !matches!(&message, Read::Request(request) if request.method == "initialize") {
+        check_edition(&call)?;
     }
     let message = match message {
         Read::Request(message) => message,
@@ -57,7 +51,8 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
             if call.state.asks.answer(client(&call), id, Said::read(result)) {
                 return Ok(accepted());
             }
-            let message = "there is no request of this id that waits for an answer of this key in this session";
+            let message =
+                "there is no request of this id that waits for an answer of this key in this session";
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "id"));
         }
         Read::Wrong(id, error) => return Ok(answer::json(200, &error.answer(&id))),
@@ -87,6 +82,28 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         response.headers_mut().extend(new_session(&call, elicits).map(|session| (SESSION, session)));
     }
     Ok(response)
+}
+
+/// Where the mount is not served, nothing of it is there; and where it is, it is not there for pages of others.
+pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
+    if !call.state.runs.capabilities().mcp_mount {
+        return Err(Refusal::new(ApiCode::NotFound, "workflows are not served over MCP here"));
+    }
+    if call.headers.contains_key(ORIGIN) {
+        call.state.visitors.check(&call.headers)?;
+    }
+    Ok(())
+}
+
+/// Whoever names an edition of the protocol names one that is spoken.
+pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
+    match call.headers.get(EDITION) {
+        Some(edition) if !EDITIONS.iter().any(|known| edition.as_bytes() == known.as_bytes()) => {
+            let message = "the edition of the protocol in MCP-Protocol-Version is not spoken here";
+            Err(Refusal::new(ApiCode::ValidationError, message).detail("supported", EDITIONS.to_vec()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a client is told before its answer.
@@ -137,7 +154,7 @@ fn document(message: &Message, answered: Result<Value, RpcError>) -> Value {
 }
 
 /// Whether the client reads streams of events.
-fn takes_streams(call: &Call) -> bool {
+pub(super) fn takes_streams(call: &Call) -> bool {
     let accepted = call.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut media = accepted.flat_map(|value| value.split(','));
     media.any(|media| {
