@@ -206,8 +206,9 @@ impl Watching<'_> {
             let beat = Instant::now() + self.beat;
             let happened = tokio::select! {
                 biased;
-                events = following.next() => Happened::Events(events?),
+                // First what the client said: it may have said it before what happened since.
                 said = said(&mut self.asking) => Happened::Said(said),
+                events = following.next() => Happened::Events(events?),
                 () = sleep_until(deadline) => Happened::Late,
                 () = sleep_until(beat) => Happened::Nothing,
             };
