@@ -92,6 +92,11 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Forgets what happened until now: whoever looks afterwards sees all of it.
+    pub fn forget(&mut self) {
+        self.changed = self.changed.resubscribe();
+    }
+
     /// Comes back when a workflow of the tenant was registered, or when some registrations were missed; never otherwise.
     pub async fn next(&mut self) {
         loop {

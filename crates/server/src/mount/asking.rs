@@ -10,7 +10,8 @@
 //! One request at a time. A client is asked what it may answer before it is told of what it may not, and of each interrupt it is told
 //! once. Whatever it says of an approval, the approval stays where it is.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flow::state::Interrupt;
@@ -48,6 +49,8 @@ pub(super) struct Asking {
     places: Places,
     /// The request that the client has.
     open: Option<Request>,
+    /// What is wanted of the client for each interrupt that is open, by its id.
+    wanted: BTreeMap<String, Wanted>,
     /// What the client knows of.
     told: BTreeSet<String>,
     /// How many requests it may be sent.
@@ -84,34 +87,38 @@ pub(super) enum Then {
 impl Asking {
     pub(super) fn new(means: Means, runs: &Runs, caller: &Caller, places: Places) -> Self {
         let (runs, caller) = (runs.clone(), caller.clone());
-        Self { means, runs, caller, places, open: None, told: BTreeSet::new(), left: MAX_REQUESTS }
+        let (wanted, told) = (BTreeMap::new(), BTreeSet::new());
+        Self { means, runs, caller, places, open: None, wanted, told, left: MAX_REQUESTS }
     }
 
     /// Looks at what the run waits for now, and sends the client what there is to send.
     pub(super) async fn look(&mut self, run_id: &str, waits: bool) -> Result<Then, Refusal> {
         let open = if waits { self.runs.open_interrupts(&self.caller, run_id)? } else { Vec::new() };
+        let ids: BTreeSet<&str> = open.iter().map(|open| open.id.as_str()).collect();
+        self.told.retain(|id| ids.contains(id.as_str()));
+        self.wanted.retain(|id, _| ids.contains(id.as_str()));
         let mut then = Then::Waits;
-        if let Some(request) = &self.open
-            && !open.iter().any(|open| open.id == request.interrupt_id)
-        {
-            self.withdraw("somebody else answered").await;
+        if self.open.as_ref().is_some_and(|request| !ids.contains(request.interrupt_id.as_str())) {
+            self.withdraw("nobody waits for it any more").await;
             then = Then::Anew;
         }
-        self.told.retain(|known| open.iter().any(|open| open.id == *known));
         if self.open.as_ref().is_some_and(|request| request.question.is_some()) {
             return Ok(then);
         }
         let mut notice = None;
-        for open in open.iter().filter(|open| !self.told.contains(&open.id)) {
-            match surface::wanted(&self.runs, &self.caller, run_id, open, &self.places)? {
+        for open in &open {
+            if self.told.contains(&open.id) {
+                continue;
+            }
+            match self.wanted(run_id, open)? {
                 Wanted::Answers { form, may_refuse } => {
+                    let question = Question { form: form.clone(), may_refuse: *may_refuse, tries: 1 };
                     // What is only told waits for what can be answered.
                     self.withdraw("there is something to ask first").await;
-                    let question = Question { form, may_refuse, tries: 1 };
                     return Ok(self.ask(run_id, open, question, None).await);
                 }
-                Wanted::Notice(message) => notice = notice.or(Some((open, message))),
-                Wanted::Nothing => {}
+                Wanted::Notice(message) if notice.is_none() => notice = Some((open, message.clone())),
+                Wanted::Notice(_) | Wanted::Nothing => {}
             }
         }
         match notice {
@@ -120,6 +127,17 @@ impl Asking {
                 Ok(self.send(&open.id, &open.node_id, None, params).await)
             }
             _ => Ok(then),
+        }
+    }
+
+    /// What is wanted of the client for an interrupt. It is found out once.
+    fn wanted(&mut self, run_id: &str, open: &Interrupt) -> Result<&Wanted, Refusal> {
+        match self.wanted.entry(open.id.clone()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => {
+                let wanted = surface::wanted(&self.runs, &self.caller, run_id, open, &self.places)?;
+                Ok(new.insert(wanted))
+            }
         }
     }
 

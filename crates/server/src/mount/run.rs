@@ -222,9 +222,10 @@ impl Watching<'_> {
                 Happened::Said(said) => match &mut self.asking {
                     None => {}
                     Some(asking) => match asking.heard(run_id, said).await? {
-                        Then::Waits => {}
                         Then::Anew => deadline = Instant::now() + self.patience,
-                        Then::Ends => return call.late(run_id),
+                        Then::Ends if call.is_waiting(run_id) => return call.late(run_id),
+                        // Somebody else has let the run go on at the same moment: its end is what the client is told.
+                        Then::Ends | Then::Waits => {}
                     },
                 },
                 Happened::Nothing => {

@@ -5,22 +5,24 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::response::IntoResponse as _;
-use axum::response::sse::{Event as Frame, KeepAlive, Sse};
+use axum::response::sse::Event as Frame;
 use futures_util::stream;
 use host::runs::exposed::Changes;
 use host::runs::{ApiCode, Refusal};
-use http::HeaderValue;
-use http::header::CACHE_CONTROL;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::sleep;
 
 use super::super::exchange::Call;
 use super::super::metrics::UnderWay;
 use super::super::route::Answered;
 use super::mount;
 use crate::mount::lists::Lists;
+
+/// For how long changes are gathered: many workflows are often registered at once, and all of them are one change of the lists.
+const GATHERED: Duration = Duration::from_millis(100);
 
 /// A client that listens.
 struct Listener {
@@ -63,9 +65,7 @@ pub(in super::super) async fn listen(call: Call) -> Answered {
         let message = listener.next().await?;
         Some((Ok::<_, Infallible>(Frame::default().data(message.to_string())), listener))
     });
-    let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(every)).into_response();
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(mount::streamed(frames, every))
 }
 
 impl Listener {
@@ -78,7 +78,7 @@ impl Listener {
             tokio::select! {
                 biased;
                 _ = self.stopping.wait_for(|stopping| *stopping) => return None,
-                () = self.changes.next() => {}
+                () = async { self.changes.next().await; sleep(GATHERED).await } => self.changes.forget(),
             }
             // What cannot be read now is looked at again with the next change.
             if let Ok(lists) = Lists::of(&self.call.state.runs, &self.call.caller) {

@@ -4,13 +4,14 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use canon::json::{self, Limits};
-use futures_util::stream;
+use futures_util::stream::{self, Stream};
 use host::runs::exposed::MAX_NAME_BYTES;
 use host::runs::{ApiCode, Refusal};
 use http::header::{ACCEPT, CACHE_CONTROL, ORIGIN};
@@ -28,6 +29,7 @@ use crate::mount::{ASKING, EDITIONS, Message, Mount, Read, RpcError, progress};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const EDITION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// How many messages wait for a client that reads slowly.
 const WAITING_FRAMES: usize = 16;
 /// The methods that may wait for a run.
@@ -77,9 +79,9 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
     let mut response = answer::json(200, &body);
     if message.method == "initialize" {
         // It tells the calls of this client from those of another with the same key, and what the client can do.
-        let capabilities = message.params.get("capabilities");
-        let elicits = capabilities.and_then(|all| all.get("elicitation")).is_some_and(Value::is_object);
-        response.headers_mut().extend(new_session(&call, elicits).map(|session| (SESSION, session)));
+        response
+            .headers_mut()
+            .extend(new_session(&call, elicits(&message)).map(|session| (SESSION, session)));
     }
     Ok(response)
 }
@@ -111,6 +113,13 @@ pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
 struct Told {
     progress: Option<(Value, mpsc::Sender<Value>)>,
     means: Option<Means>,
+}
+
+/// Whether a client says that it can ask its user. Later editions let it say that it only opens pages for that, and no forms.
+fn elicits(initialize: &Message) -> bool {
+    let capabilities = initialize.params.get("capabilities");
+    let elicitation = capabilities.and_then(|all| all.get("elicitation")).and_then(Value::as_object);
+    elicitation.is_some_and(|ways| ways.contains_key("form") || !ways.contains_key("url"))
 }
 
 /// The session that a request is of. One whose name is too long to be ours is none.
@@ -189,7 +198,8 @@ fn told(
         };
         // The head of the answer is with the client already: a refusal of the host as a whole is told as an error.
         let answered = answered.unwrap_or_else(|refusal| {
-            Err(RpcError::failed("the host refuses the call", json!({"error": refusal.code.as_str()})))
+            let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
+            Err(RpcError::failed("the host refuses the call", data))
         });
         drop(to.send(document(&message, answered)).await);
     });
@@ -197,8 +207,17 @@ fn told(
         let frame = frames.recv().await?;
         Some((Ok::<_, Infallible>(Frame::default().data(frame.to_string())), frames))
     });
+    streamed(frames, every)
+}
+
+/// An answer that is a stream of messages, as they come.
+pub(super) fn streamed(
+    frames: impl Stream<Item = Result<Frame, Infallible>> + Send + 'static,
+    every: Duration,
+) -> Response {
     let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(every)).into_response();
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     response
 }
 

@@ -636,9 +636,14 @@ async fn whoever_cannot_be_asked_is_answered_as_before() {
     let changed = Client { host: &host, key: asking.key.clone(), session: format!("{}A", asking.session) };
     let long = Client { host: &host, key: asking.key.clone(), session: "x".repeat(5000) };
     let mut clients = vec![(asking, "application/json"), (stolen, BOTH), (changed, BOTH), (long, BOTH)];
-    for capabilities in
-        [json!({}), json!({"elicitation": null}), json!({"elicitation": true}), json!(null), json!([])]
-    {
+    for capabilities in [
+        json!({}),
+        json!({"elicitation": null}),
+        json!({"elicitation": true}),
+        json!({"elicitation": {"url": {}}}),
+        json!(null),
+        json!([]),
+    ] {
         clients.push((Client::begin(&host, KEY, capabilities).await, BOTH));
     }
     for (client, accept) in clients {
