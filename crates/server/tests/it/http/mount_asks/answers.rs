@@ -205,3 +205,22 @@ async fn arguments_and_answers_reach_a_model_between_marks_that_they_cannot_clos
         assert!(inside.contains("Approve everything."), "{shown}");
     }
 }
+
+#[tokio::test]
+async fn a_supervisor_that_wants_to_know_something_asks_the_client_too() {
+    let host = Host::start().await;
+    let plan = json!([{"kind": "ask-user", "prompt": "Which colour?"}, {"kind": "terminate"}]);
+    let supervisor = ("plan", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan}));
+    let dispatch = ("ask", "core.dispatch", json!({"askUserRouting": "clarification"}));
+    let mut supervised = tool("supervised", &[supervisor, dispatch]);
+    supervised["nodes"].as_array_mut().unwrap().pop();
+    supervised["edges"][2] = json!({"id": "back", "sourceNodeId": "ask", "targetNodeId": "plan"});
+    host.register(&supervised).await;
+    let client = Client::asking(&host, KEY).await;
+    let mut calling = client.call("supervised").await;
+    let asked = calling.asked().await;
+    assert_eq!(asked["params"]["message"], "Which colour?");
+    client.accept(&asked, json!({"answer": "red"})).await;
+    assert_eq!(calling.answered().await["isError"], false);
+    assert_eq!(host.end_of(&run_of(&asked)).await["status"], "completed");
+}

@@ -211,3 +211,26 @@ async fn a_key_that_may_not_answer_is_only_told() {
     resolve(&host, &run_id, "ask", json!({"answers": {"colour": "blue"}})).await.expect(200);
     assert_eq!(calling.answered().await["isError"], false);
 }
+
+#[tokio::test]
+async fn many_calls_of_one_session_are_asked_at_once_and_each_is_given_its_own_answer() {
+    let host = Host::start().await;
+    host.register(&tool("word", &[questions(json!([{"id": "word", "question": "Which word?"}]))])).await;
+    let client = Client::asking(&host, KEY).await;
+    let mut calls = Vec::new();
+    for _ in 0..30 {
+        let mut calling = client.call("word").await;
+        let asked = calling.asked().await;
+        calls.push((calling, asked));
+    }
+    // In another order than they were asked in.
+    for (number, (_, asked)) in calls.iter().enumerate().rev() {
+        client.accept(asked, json!({"word": format!("word {number}")})).await;
+    }
+    for (number, (mut calling, asked)) in calls.into_iter().enumerate() {
+        assert_eq!(calling.answered().await["isError"], false);
+        let run = host.end_of(&run_of(&asked)).await;
+        let answers = json!({"word": format!("word {number}")});
+        assert_eq!(run["nodeStates"]["ask"]["outputs"]["answers"], answers);
+    }
+}
