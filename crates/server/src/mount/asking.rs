@@ -168,10 +168,8 @@ impl Asking {
         let Some(open) = open.iter().find(|open| open.id == request.interrupt_id) else {
             return Ok(Then::Anew);
         };
-        let refusal = match self.runs.resolve(&self.caller, run_id, &request.node_id, value, None).await {
-            Ok(_) => return Ok(Then::Anew),
-            Err(refusal) => refusal,
-        };
+        let judged = self.runs.resolve(&self.caller, run_id, &request.node_id, value, None).await;
+        let Err(refusal) = judged else { return Ok(Then::Anew) };
         match refusal.code.status() {
             400 | 422 if question.tries < MAX_TRIES => {
                 let again = Question { tries: question.tries + 1, ..question };

@@ -29,9 +29,9 @@ pub(crate) enum Said {
     Accepted(Map<String, Value>),
     /// Its user does not want to.
     Declined,
-    /// Its user went away, or what it says is no answer.
+    /// Its user went away without a word.
     Dismissed,
-    /// It cannot ask.
+    /// It cannot ask, or what it says is no answer.
     Failed,
 }
 
@@ -55,10 +55,11 @@ impl Said {
             Some("accept") => match result.get_mut("content").map(Value::take) {
                 Some(Value::Object(content)) => Self::Accepted(content),
                 None | Some(Value::Null) => Self::Accepted(Map::new()),
-                Some(_) => Self::Dismissed,
+                Some(_) => Self::Failed,
             },
             Some("decline") => Self::Declined,
-            _ => Self::Dismissed,
+            Some("cancel") => Self::Dismissed,
+            _ => Self::Failed,
         }
     }
 }
@@ -154,11 +155,11 @@ mod tests {
                 Some(json!({"action": "accept", "content": {"a": 1}})),
                 Said::Accepted(Map::from_iter([("a".to_owned(), json!(1))])),
             ),
-            (Some(json!({"action": "accept", "content": [1]})), Said::Dismissed),
+            (Some(json!({"action": "accept", "content": [1]})), Said::Failed),
             (Some(json!({"action": "decline", "content": {"a": 1}})), Said::Declined),
             (Some(json!({"action": "cancel"})), Said::Dismissed),
-            (Some(json!({"action": "approve"})), Said::Dismissed),
-            (Some(json!(5)), Said::Dismissed),
+            (Some(json!({"action": "approve"})), Said::Failed),
+            (Some(json!(5)), Said::Failed),
         ] {
             assert_eq!(Said::read(result.clone()), said, "{result:?}");
         }

@@ -151,6 +151,12 @@ async fn where_not_to_answer_is_an_answer_it_is_taken_as_one() {
         let run = host.end_of(&run_of(&asked)).await;
         assert_eq!(run["nodeStates"]["ask"]["outputs"], gives);
     }
+    // What is no answer is not taken for one.
+    let mut calling = client.call("asks").await;
+    let asked = calling.asked().await;
+    assert_eq!(client.reply(&asked, json!({"action": "maybe"})).await.status, 202);
+    let run_id = calling.waits("ask").await;
+    assert_eq!(status(&host, &run_id).await, "waiting-input");
 }
 
 #[tokio::test]
