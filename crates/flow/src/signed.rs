@@ -23,6 +23,8 @@ impl Domain {
     pub const INTERRUPT: Self = Self("");
     /// Keys of one guided session. The line end is in no payload, so no document of this kind can be read as one of another.
     pub const SESSION_KEY: Self = Self("interlock session key v1\n");
+    /// Names of the sessions of MCP clients.
+    pub const MCP_CLIENT: Self = Self("interlock mcp client v1\n");
 }
 
 /// The document as text, signed.
@@ -65,12 +67,13 @@ mod tests {
     #[test]
     fn a_document_of_one_kind_is_none_of_another() {
         let secret = [7; 32];
-        for (signed, read) in
-            [(Domain::INTERRUPT, Domain::SESSION_KEY), (Domain::SESSION_KEY, Domain::INTERRUPT)]
-        {
+        let all = [Domain::INTERRUPT, Domain::SESSION_KEY, Domain::MCP_CLIENT];
+        for signed in all {
             let text = seal(signed, &"a document", &secret);
-            assert_eq!(open(signed, &text, &[secret]), Some("a document".to_owned()));
-            assert_eq!(open::<String>(read, &text, &[secret]), None);
+            for read in all {
+                let expected = (read == signed).then(|| "a document".to_owned());
+                assert_eq!(open::<String>(read, &text, &[secret]), expected, "{signed:?} {read:?}");
+            }
         }
     }
 }

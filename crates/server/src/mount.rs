@@ -8,17 +8,24 @@
 //! The guided tools are served by the library's handler, whose set of tools is closed. Here the set is whatever a tenant registered, and
 //! the protocol of hosts wants things of the answers that a library decides by itself: arguments are checked before anything exists, with
 //! every violation told; a tool that is unknown and one that belongs to somebody else are refused with the same bytes; a client that
-//! leaves takes its run along. So this is a small dispatcher of our own, over one message at a time, and nothing is remembered between two.
+//! leaves takes its run along. So this is a small dispatcher of our own, over one message at a time, and nothing is remembered between two
+//! but which calls wait, and what their clients were asked.
 //!
-//! Everything that comes in is untrusted, and the run says so (`metadata.trustBoundary`). No message answers what a run asks a person.
+//! Everything that comes in is untrusted, and the run says so (`metadata.trustBoundary`). A client that can ask its user is asked what a
+//! run wants to know; no message approves anything.
 
-mod lists;
+pub(crate) mod asking;
+pub(crate) mod asks;
+mod form;
+pub(crate) mod lists;
 mod message;
 mod pending;
 pub(crate) mod progress;
 mod results;
 mod run;
+pub(crate) mod surface;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ai::node::sampling::Sampling;
@@ -29,15 +36,20 @@ use host::runs::{Caller, Refusal, Runs, Scope};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 
+use self::asking::{Asking, Means};
+use self::asks::Client;
 pub(crate) use self::message::{Message, Read, RpcError};
 pub(crate) use self::pending::Pending;
 use self::progress::Progress;
 use self::run::{End, Started, Watch};
+use self::surface::Places;
 
 /// The edition of the protocol that is spoken.
 pub(crate) const EDITION: &str = "2025-06-18";
 /// The editions whose messages are the same as far as they are understood here.
 pub(crate) const EDITIONS: [&str; 2] = [EDITION, "2025-03-26"];
+/// The methods whose runs may ask the client: it began them, and for itself.
+pub(crate) const ASKING: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
 /// The levels of a client's log.
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
@@ -49,11 +61,16 @@ pub(crate) struct Mount<'m> {
     pub(crate) patience: Duration,
     /// Whether the host is being stopped.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// The calls that wait, and the session that this one is of.
+    /// The calls that wait, and the client that this one is of.
     pub(crate) pending: &'m Pending,
-    pub(crate) session: &'m str,
-    /// Under which token progress is told, and where, for those who asked.
+    pub(crate) client: Arc<Client>,
+    /// Where people answer.
+    pub(crate) places: Places,
+    /// Under which token progress is told, and where, for those who asked; and how often while nothing happens.
     pub(crate) progress: Option<(Value, mpsc::Sender<Value>)>,
+    pub(crate) beat: Duration,
+    /// With what the client is asked, where it can be.
+    pub(crate) means: Option<Means>,
 }
 
 /// What a request comes to: a result, an error of the protocol, or a refusal of the host as a whole.
@@ -82,9 +99,9 @@ impl Mount<'_> {
 
     /// A client takes back a request that it sent before.
     pub(crate) fn notified(&self, message: &Message) {
-        if message.method == "notifications/cancelled" && !self.session.is_empty() {
+        if message.method == "notifications/cancelled" && !self.client.session.is_empty() {
             let id = message.params.get("requestId").map(ToString::to_string).unwrap_or_default();
-            self.pending.cancel(&self.caller.principal, self.session, &id);
+            self.pending.cancel(&self.client, &id);
         }
     }
 
@@ -121,7 +138,7 @@ impl Mount<'_> {
             Ok(end) => end,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(Ok(results::of_tool(self.runs.public_url(), end)))
+        Ok(Ok(results::of_tool(&self.places, end)))
     }
 
     async fn read_resource(&self, message: &Message) -> Answer {
@@ -147,7 +164,7 @@ impl Mount<'_> {
             Ok(end) => end,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(results::of_resource(self.runs.public_url(), uri, resource.text("mimeType"), end))
+        Ok(results::of_resource(&self.places, uri, resource.text("mimeType"), end))
     }
 
     async fn get_prompt(&self, message: &Message) -> Answer {
@@ -175,7 +192,7 @@ impl Mount<'_> {
             Err(error) => return Ok(Err(error)),
         };
         let template = prompt.text("template").unwrap_or_default();
-        Ok(results::of_prompt(self.runs.public_url(), &prompt.workflow.name, template, end))
+        Ok(results::of_prompt(&self.places, &prompt.workflow.name, template, end))
     }
 
     /// A client wants to know something of a person here.
@@ -209,7 +226,7 @@ impl Mount<'_> {
             Ok(end) => end,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(results::of_sampling(self.runs.public_url(), end))
+        Ok(results::of_sampling(&self.places, end))
     }
 
     /// Runs what is exposed, and waits for its end.
@@ -220,7 +237,7 @@ impl Mount<'_> {
         name: &str,
         inputs: Value,
     ) -> Result<Result<End, RpcError>, Refusal> {
-        let waits = self.pending.enter(&self.caller.principal, self.session, &message.id.to_string());
+        let waits = self.pending.enter(&self.client, &message.id.to_string());
         let body = json!({
             "workflowId": exposure.workflow.id,
             "inputs": inputs,
@@ -231,7 +248,10 @@ impl Mount<'_> {
         });
         let progress = self.progress.clone();
         let progress = progress.map(|(token, to)| Progress::new(token, to, exposure.workflow.nodes.len()));
-        let watch = Watch { patience: self.patience, stopping: self.stopping.clone(), waits, progress };
+        let means = self.means.clone().filter(|_| ASKING.contains(&message.method.as_str()));
+        let asking = means.map(|means| Asking::new(means, self.runs, self.caller, self.places.clone()));
+        let (patience, beat, stopping) = (self.patience, self.beat, self.stopping.clone());
+        let watch = Watch { patience, beat, stopping, waits, progress, asking };
         match run::run(self.runs, self.caller, body, watch).await {
             Ok(Started::Ended(end)) => Ok(Ok(end)),
             Ok(Started::Refused(violations)) => Ok(Err(RpcError::violations(&violations))),
@@ -243,10 +263,16 @@ impl Mount<'_> {
 fn initialized() -> Value {
     json!({
         "protocolVersion": EDITION,
-        "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "logging": {}},
+        "capabilities": {
+            "tools": {"listChanged": true},
+            "resources": {"listChanged": true, "subscribe": false},
+            "prompts": {"listChanged": true},
+            "logging": {},
+        },
         "serverInfo": {"name": "interlock", "title": "Interlock: workflows", "version": env!("CARGO_PKG_VERSION")},
         "instructions": "Each tool, resource and prompt is a workflow: using one begins a run, and waits for its end. \
-            A run that needs a person says so, and names where the person answers.",
+            A run that needs to know something asks you, if you can ask your user; otherwise, and where it needs an approval, \
+            it names where a person answers.",
     })
 }
 

@@ -176,7 +176,7 @@ impl Runs {
 
     /// Forgets which definition is the newest: there may be another one now.
     fn forget_newest(&self, tenant: &str, workflow_id: &str) {
-        self.inner.definitions.exposures.outdate();
+        self.inner.definitions.exposures.outdate(tenant);
         let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newest) = newest.get_mut(tenant) {
             newest.remove(workflow_id);

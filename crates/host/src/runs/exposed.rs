@@ -3,6 +3,8 @@
 //! It is read off the definitions, in the order of their ids, and remembered until a workflow is registered. Of two that want the same
 //! name the first has it, so that which one it is does not depend on when they were registered.
 
+mod clients;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +14,9 @@ use flow::definition::exposed::Arguments;
 use flow::definition::exposed::address::Template;
 use flow::definition::{Definition, ExposedType, Node, NodeType};
 use serde_json::{Map, Value, json};
+use tokio::sync::broadcast;
 
+pub use self::clients::MAX_NAME_BYTES;
 use super::read::MAX_LISTED;
 use super::{Refusal, Runs};
 
@@ -20,6 +24,8 @@ use super::{Refusal, Runs};
 const REMEMBERED_TENANTS: usize = 1000;
 /// Of how many definitions it is remembered that they expose nothing.
 const REMEMBERED_OTHERS: usize = 100_000;
+/// How many registrations wait for whoever listens slowly. It is told that it missed some, and looks again.
+const WAITING_CHANGES: usize = 64;
 
 /// What is exposed under one name.
 #[derive(Debug)]
@@ -50,17 +56,58 @@ pub struct Exposed {
 }
 
 /// What is remembered of all tenants.
-#[derive(Default)]
 pub(super) struct Exposures {
     version: AtomicU64,
+    /// Tells whose workflows were registered.
+    changed: broadcast::Sender<Arc<str>>,
     known: Mutex<HashMap<String, (u64, Arc<Exposed>)>>,
     others: Mutex<HashSet<Digest>>,
 }
 
+impl Default for Exposures {
+    fn default() -> Self {
+        Self {
+            version: AtomicU64::default(),
+            changed: broadcast::Sender::new(WAITING_CHANGES),
+            known: Mutex::default(),
+            others: Mutex::default(),
+        }
+    }
+}
+
 impl Exposures {
-    /// A workflow was registered: what is remembered may be outdated.
-    pub(super) fn outdate(&self) {
+    /// A workflow of a tenant was registered: what is remembered may be outdated.
+    pub(super) fn outdate(&self, tenant: &str) {
         self.version.fetch_add(1, Ordering::SeqCst);
+        // Nobody has to listen.
+        let _ = self.changed.send(tenant.into());
+    }
+}
+
+/// Whoever wants to know when what a tenant exposes may be another.
+#[derive(Debug)]
+pub struct Changes {
+    tenant: String,
+    changed: broadcast::Receiver<Arc<str>>,
+}
+
+impl Changes {
+    /// Forgets what happened until now: whoever looks afterwards sees all of it.
+    pub fn forget(&mut self) {
+        self.changed = self.changed.resubscribe();
+    }
+
+    /// Comes back when a workflow of the tenant was registered, or when some registrations were missed; never otherwise.
+    pub async fn next(&mut self) {
+        loop {
+            match self.changed.recv().await {
+                Ok(tenant) if *tenant == *self.tenant => return,
+                Ok(_) => {}
+                Err(broadcast::error::RecvError::Lagged(_)) => return,
+                // The host is gone, and registers nothing more.
+                Err(broadcast::error::RecvError::Closed) => std::future::pending::<()>().await,
+            }
+        }
     }
 }
 
@@ -116,6 +163,12 @@ fn first<T>(known: &mut BTreeMap<String, T>, name: String, exposed: T) {
 }
 
 impl Runs {
+    /// Tells when what a tenant exposes may be another, from now on.
+    pub fn exposed_changes(&self, tenant: &str) -> Changes {
+        let changed = self.inner.definitions.exposures.changed.subscribe();
+        Changes { tenant: tenant.to_owned(), changed }
+    }
+
     /// What the workflows of a tenant are to clients of MCP.
     ///
     /// # Errors

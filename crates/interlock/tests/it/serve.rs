@@ -1,5 +1,6 @@
 //! `interlock serve` and what works with it, driven as the real program.
 
+mod asked;
 mod configured;
 mod plugins;
 

@@ -6,6 +6,7 @@ pub(super) mod envelopes;
 pub(super) mod events;
 pub(super) mod history;
 pub(super) mod interrupts;
+pub(super) mod listening;
 pub(super) mod mcp;
 pub(super) mod models;
 pub(super) mod mount;

@@ -88,11 +88,17 @@ fn responses(route: &Route, shape: &Shape) -> Value {
         let mut succeeded = json!({"description": route.summary});
         if *status == 304 {
             succeeded["description"] = "It is as it was.".into();
+        } else if *status == 202 && shape.also.contains(status) {
+            succeeded["description"] = "It was taken note of; there is nothing to say.".into();
         } else if !route.media.is_empty() {
             let schema = shape.answer.filter(|_| route.media == "application/json").map(refer);
             succeeded["content"][route.media] = schema.map_or(json!({}), |schema| json!({"schema": schema}));
         }
-        if route.media == "text/event-stream" {
+        if shape.streams && *status == route.success {
+            // Whoever is told or asked something before the answer finds all of it in a stream.
+            succeeded["content"]["text/event-stream"] = json!({});
+        }
+        if route.media == "text/event-stream" && shape.answer.is_some() {
             // Whoever accepts JSON alone gets what was recorded so far.
             succeeded["content"]["application/json"] = json!({"schema": shape.answer.map(refer)});
         }
@@ -186,6 +192,12 @@ fn header(name: &str) -> (&'static str, Value) {
         "X-Pack-Sha256" => ("The digest of the archive, to be sure of it.", json!({"type": "string"})),
         "X-Pack-Signing-Method" => {
             ("How the manifest is signed.", json!({"enum": ["manual", "none", "sigstore"]}))
+        }
+        "Mcp-Session-Id" => {
+            ("The session that `initialize` named.", json!({"type": "string", "maxLength": 512}))
+        }
+        "MCP-Protocol-Version" => {
+            ("The edition of MCP that is spoken.", json!({"enum": crate::mount::EDITIONS}))
         }
         "If-None-Match" => ("The tag of the run as it is known.", json!({"type": "string"})),
         "Last-Event-ID" => {

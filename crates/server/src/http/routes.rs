@@ -3,8 +3,8 @@
 use host::runs::Scope;
 
 use super::handlers::{
-    chains, control, envelopes, events, history, interrupts, mcp, models, mount, packs, plugins, poll,
-    prompts, registry, runs, sandboxed, seams, service, surfaces, toggles, tools, webhooks, workflows,
+    chains, control, envelopes, events, history, interrupts, listening, mcp, models, mount, packs, plugins,
+    poll, prompts, registry, runs, sandboxed, seams, service, surfaces, toggles, tools, webhooks, workflows,
 };
 use super::route::{Access, Body, Method, Parameter, Route};
 
@@ -69,6 +69,8 @@ static ALL: &[Route] = &[
         "callMcp", "MCP for agents: guided sessions, a message for each request.", mcp::answer),
     route!(Post "/v1/mcp", RUNS_CREATE, Message, 200 JSON,
         "callMount", "MCP for clients of workflows: tools, resources and prompts, a message for each request.", mount::answer),
+    route!(Get "/v1/mcp", RUNS_CREATE, None, 200 "text/event-stream",
+        "listenMount", "Tells a client of workflows over MCP when there are other tools, resources or prompts.", listening::listen),
     route!(Get "/v1/tools", RUNS_READ, None, 200 JSON,
     "listTools", "What can be used here, in the order of the ids.", tools::list, [
         optional("source", "string", "Only tools that come from there: workflow or mcp."),

@@ -22,6 +22,7 @@ use super::test_log::TestLog;
 use super::trace::Ids;
 use super::visitors::Visitors;
 use crate::mount::Pending;
+use crate::mount::asks::Asks;
 
 /// The limits of the surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +170,8 @@ pub(super) struct Shared {
     pub(super) visitors: Visitors,
     /// The calls of workflows over MCP that wait for their runs.
     pub(super) pending: Pending,
+    /// What the clients of those calls were asked.
+    pub(super) asks: Asks,
     pub(super) shelves: Shelves,
     /// What came of the envelopes of tests.
     pub(super) correlations: Correlations,
@@ -204,6 +207,7 @@ impl HttpState {
             tenants: options.guides.tenants,
             workspace_roots: Arc::new(options.guides.workspace_roots),
             pending: Pending::default(),
+            asks: Asks::default(),
             canary: options.settings.test_seams.then(Canary::default),
             runs: options.runs,
             settings: options.settings,

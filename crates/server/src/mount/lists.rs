@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use canon::digest::Digest;
 use host::runs::exposed::{Exposed, Exposure};
+use host::runs::{Caller, Refusal, Runs, Scope};
 use serde_json::{Value, json};
 
 /// How many a page has at most.
@@ -14,9 +16,8 @@ pub(super) fn tools(exposed: &Exposed, cursor: Option<&str>) -> Value {
     page("tools", &exposed.tools, cursor, |name, tool| {
         let mut shown =
             json!({"name": name, "title": tool.workflow.name, "inputSchema": tool.input_schema()});
-        if let Some(description) = tool.text("description") {
-            shown["description"] = description.into();
-        }
+        // The protocol of hosts wants one of every tool.
+        shown["description"] = tool.text("description").unwrap_or(&tool.workflow.name).into();
         shown
     })
 }
@@ -42,6 +43,59 @@ pub(super) fn prompts(exposed: &Exposed, cursor: Option<&str>) -> Value {
         }
         shown
     })
+}
+
+/// What all lists say, to tell whether they say something else later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lists {
+    tools: Digest,
+    resources: Digest,
+    prompts: Digest,
+}
+
+impl Lists {
+    /// The lists as a caller sees them.
+    pub(crate) fn of(runs: &Runs, caller: &Caller) -> Result<Self, Refusal> {
+        if !caller.may(Scope::ManifestRead) {
+            return Ok(Self::read(&Exposed::default()));
+        }
+        Ok(Self::read(&*runs.exposed(&caller.tenant)?))
+    }
+
+    fn read(exposed: &Exposed) -> Self {
+        Self {
+            tools: digest(exposed, &[tools]),
+            resources: digest(exposed, &[resources, templates]),
+            prompts: digest(exposed, &[prompts]),
+        }
+    }
+
+    /// Which of them are others than before.
+    pub(crate) fn changed(&self, now: &Self) -> Vec<&'static str> {
+        let all = [
+            ("tools", self.tools != now.tools),
+            ("resources", self.resources != now.resources),
+            ("prompts", self.prompts != now.prompts),
+        ];
+        all.into_iter().filter(|(_, changed)| *changed).map(|(of, _)| of).collect()
+    }
+}
+
+/// The digest of every page of some lists.
+fn digest(exposed: &Exposed, lists: &[fn(&Exposed, Option<&str>) -> Value]) -> Digest {
+    let mut all = String::new();
+    for list in lists {
+        let mut cursor = None;
+        loop {
+            let page = list(exposed, cursor.as_deref());
+            all += &page.to_string();
+            cursor = page["nextCursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+    }
+    Digest::of_bytes(all.as_bytes())
 }
 
 fn named(mut shown: Value, resource: &Exposure) -> Value {

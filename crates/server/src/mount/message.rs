@@ -19,8 +19,8 @@ pub(crate) enum Read {
     Request(Message),
     /// Something that is only taken note of.
     Notification(Message),
-    /// The answer to a request that was never made here.
-    Response,
+    /// The answer to a request that was made here, or to none: its id, and its result where it has one.
+    Response(Value, Option<Value>),
     /// A request that is none, with its id where it has one.
     Wrong(Value, RpcError),
 }
@@ -52,7 +52,9 @@ impl Message {
         }
         let method = match body.remove("method") {
             Some(Value::String(method)) => method,
-            None if body.contains_key("result") || body.contains_key("error") => return Read::Response,
+            None if body.contains_key("result") || body.contains_key("error") => {
+                return Read::Response(answered, body.remove("result"));
+            }
             _ => return wrong("`method`, a text, is required"),
         };
         let params = match body.remove("params") {

@@ -2,14 +2,17 @@
 //!
 //! A client takes back a request by its id, and only within the session in which it was sent: ids are small numbers, and two clients
 //! with one key use the same ones. Sessions are names that this host gives out and does not keep; whoever sends none can still hang up.
+//! Every call that waits has a place, so there are no more of them here than places.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::asks::Client;
+
 /// Whose call, in which session, under which id.
-type Key = (String, String, String);
+type Key = (Arc<Client>, String);
 
 /// The calls that wait.
 #[derive(Debug, Default)]
@@ -25,11 +28,11 @@ pub(super) struct Waits {
 
 impl Pending {
     /// A call begins to wait. One without a session, or with the id of another that waits, cannot be taken back.
-    pub(super) fn enter(&self, principal: &str, session: &str, id: &str) -> Waits {
+    pub(super) fn enter(&self, client: &Arc<Client>, id: &str) -> Waits {
         let cancelled = Arc::new(Notify::new());
-        let key = (principal.to_owned(), session.to_owned(), id.to_owned());
+        let key = (Arc::clone(client), id.to_owned());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = !session.is_empty() && !all.contains_key(&key);
+        let is_new = !client.session.is_empty() && !all.contains_key(&key);
         if is_new {
             all.insert(key.clone(), Arc::clone(&cancelled));
         }
@@ -37,8 +40,8 @@ impl Pending {
     }
 
     /// Takes a call back.
-    pub(super) fn cancel(&self, principal: &str, session: &str, id: &str) {
-        let key = (principal.to_owned(), session.to_owned(), id.to_owned());
+    pub(super) fn cancel(&self, client: &Arc<Client>, id: &str) {
+        let key = (Arc::clone(client), id.to_owned());
         if let Some(cancelled) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             cancelled.notify_one();
         }

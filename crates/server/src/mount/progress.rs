@@ -19,6 +19,8 @@ pub(crate) struct Progress {
     /// How many nodes the workflow has, and how many times one of them was done with.
     total: u64,
     done: u64,
+    /// How many times it was said, since then, that the run still waits.
+    beats: u32,
 }
 
 /// The token that a message names: a number, or a text that is not too long.
@@ -34,7 +36,7 @@ pub(crate) fn token(message: &Message) -> Option<Value> {
 impl Progress {
     /// Told under a token, of a workflow with so many nodes.
     pub(super) fn new(token: Value, to: mpsc::Sender<Value>, nodes: usize) -> Self {
-        Self { token, to, total: u64::try_from(nodes).unwrap_or(u64::MAX), done: 0 }
+        Self { token, to, total: u64::try_from(nodes).unwrap_or(u64::MAX), done: 0, beats: 0 }
     }
 
     /// Takes note of events of the run, and tells of them at most once.
@@ -48,9 +50,24 @@ impl Progress {
             return;
         }
         self.done += more;
-        let mut params = json!({"progressToken": self.token, "progress": self.done});
+        self.beats = 0;
+        self.tell(&self.done.into());
+    }
+
+    /// Says that the run still waits, so that nobody takes the call for lost. Numbers have to grow, and nothing was done: what is told
+    /// comes nearer to the next node and never to it.
+    pub(super) fn beat(&mut self) {
+        self.beats = self.beats.saturating_add(1);
+        let (done, beats) = (self.done.min(1 << 50), f64::from(self.beats));
+        #[expect(clippy::cast_precision_loss, reason = "it is small enough to be exact")]
+        let progress = done as f64 + beats / (beats + 1.0);
+        self.tell(&json!(progress));
+    }
+
+    fn tell(&self, progress: &Value) {
+        let mut params = json!({"progressToken": self.token, "progress": progress});
         // Nodes of a loop are done with more than once: then nobody knows how many times in all.
-        if self.done <= self.total {
+        if self.done + u64::from(self.beats > 0) <= self.total {
             params["total"] = self.total.into();
         }
         let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
@@ -80,6 +97,24 @@ mod tests {
         assert_eq!(first["params"], json!({"progressToken": "t", "progress": 2, "total": 2}));
         assert_eq!(told.try_recv().unwrap()["params"], json!({"progressToken": "t", "progress": 3}));
         assert!(told.try_recv().is_err(), "there was no room for the last, and nobody waited");
+    }
+
+    #[test]
+    fn a_run_that_waits_is_told_of_with_numbers_that_still_grow() {
+        let (to, mut told) = mpsc::channel(100);
+        let mut progress = Progress::new(json!("t"), to, 3);
+        let done = json!({"type": "node.completed"}).to_string();
+        for _ in 0..3 {
+            progress.note(std::iter::once(done.as_str()));
+            (0..20).for_each(|_| progress.beat());
+        }
+        let mut before = 0.0;
+        while let Ok(message) = told.try_recv() {
+            let now = message["params"]["progress"].as_f64().unwrap();
+            assert!(now > before, "{message}");
+            before = now;
+        }
+        assert!(before > 3.0 && before < 4.0);
     }
 
     #[test]

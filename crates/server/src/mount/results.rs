@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::message::RpcError;
 use super::run::End;
+use super::surface::Places;
 
 /// The largest text of an answer, in bytes.
 const MAX_TEXT_BYTES: usize = 4 << 20;
@@ -11,7 +12,7 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 const MAX_MESSAGES: usize = 100;
 
 /// What a run gives, where it gave it; otherwise the code and the text of why not, and the run.
-fn given(public_url: &str, end: End) -> Result<Value, (String, String, String)> {
+fn given(places: &Places, end: End) -> Result<Value, (String, String, String)> {
     match end {
         End::Completed(outputs) => Ok(outputs),
         End::Failed { run_id, code, message } => Err((code, message, run_id)),
@@ -20,28 +21,28 @@ fn given(public_url: &str, end: End) -> Result<Value, (String, String, String)> 
         }
         End::Waiting { run_id, status, node_id } => {
             let message = format!(
-                "the run is {status} and needs somebody at `{node_id}`. Nothing that is said here can answer it: a person with \
-                 a key for approvals does, at {public_url}/v1/runs/{run_id}/interrupts/{node_id}. What it gives is then at \
-                 {public_url}/v1/runs/{run_id}"
+                "the run is {status} and needs somebody at `{node_id}`. Nothing more that is said here can answer it: a person with \
+                 a key for approvals does, at {}. What it gives is then at {}",
+                places.answer(&run_id, &node_id),
+                places.run(&run_id),
             );
             Err(("run_waiting".to_owned(), message, run_id))
         }
         End::Late { run_id } => {
-            let message = format!(
-                "the run goes on, and is waited for no longer; it is at {public_url}/v1/runs/{run_id}"
-            );
+            let message =
+                format!("the run goes on, and is waited for no longer; it is at {}", places.run(&run_id));
             Err(("run_under_way".to_owned(), message, run_id))
         }
     }
 }
 
 /// The result of `tools/call`.
-pub(super) fn of_tool(public_url: &str, end: End) -> Value {
+pub(super) fn of_tool(places: &Places, end: End) -> Value {
     let result = |text: String, is_error: bool| json!({"content": [{"type": "text", "text": text}], "isError": is_error});
     let failed = |code: &str, message: &str, run_id: &str| {
         result(json!({"error": code, "message": message, "runId": run_id}).to_string(), true)
     };
-    match given(public_url, end) {
+    match given(places, end) {
         Ok(outputs) => {
             let outputs = if outputs.is_null() { json!({}) } else { outputs };
             let text = outputs.to_string();
@@ -57,12 +58,12 @@ pub(super) fn of_tool(public_url: &str, end: End) -> Value {
 
 /// The result of `resources/read`.
 pub(super) fn of_resource(
-    public_url: &str,
+    places: &Places,
     uri: &str,
     media: Option<&str>,
     end: End,
 ) -> Result<Value, RpcError> {
-    let outputs = given(public_url, end).map_err(refused)?;
+    let outputs = given(places, end).map_err(refused)?;
     let text = text(&outputs);
     if text.len() > MAX_TEXT_BYTES {
         return Err(RpcError::failed("the resource is too large", json!({"maxBytes": MAX_TEXT_BYTES})));
@@ -76,8 +77,8 @@ pub(super) fn of_resource(
 
 /// The result of `prompts/get`: the messages that the run gave, or its text as one of the user; the author's own text where it gave
 /// nothing. That text is shown as it stands: nothing is put into it.
-pub(super) fn of_prompt(public_url: &str, about: &str, template: &str, end: End) -> Result<Value, RpcError> {
-    let outputs = given(public_url, end).map_err(refused)?;
+pub(super) fn of_prompt(places: &Places, about: &str, template: &str, end: End) -> Result<Value, RpcError> {
+    let outputs = given(places, end).map_err(refused)?;
     let user = |text: &str| json!([{"role": "user", "content": {"type": "text", "text": text}}]);
     let messages = match member(&outputs, "messages").map(messages) {
         Some(Some(messages)) => messages,
@@ -111,8 +112,8 @@ pub(super) fn of_elicitation(end: End) -> Result<Value, RpcError> {
 }
 
 /// The result of `sampling/createMessage`: what the handler gave, or the text that the workflow made of it.
-pub(super) fn of_sampling(public_url: &str, end: End) -> Result<Value, RpcError> {
-    let outputs = given(public_url, end).map_err(refused)?;
+pub(super) fn of_sampling(places: &Places, end: End) -> Result<Value, RpcError> {
+    let outputs = given(places, end).map_err(refused)?;
     let named = |name: &str| member(&outputs, name).and_then(Value::as_str);
     let said = member(&outputs, "content").filter(|content| content["type"] == "text");
     let said = said.and_then(|content| content["text"].as_str()).map(str::to_owned);

@@ -2,7 +2,7 @@
 //!
 //! The run is begun and watched by a task of its own. A client that hangs up drops the call and nothing else; the task notices, and
 //! ends the run. So a run never outlives a client that left without anybody having decided so, not even one that was
-//! just being made.
+//! just being made. One that waits for somebody does: nothing is lost of what was done, and whoever may can still answer.
 
 use std::time::Duration;
 
@@ -10,7 +10,10 @@ use host::runs::create::Creation;
 use host::runs::{ApiCode, Batch, Caller, Refusal, Runs};
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 
+use super::asking::{Asking, Then};
+use super::asks::Said;
 use super::pending::Waits;
 use super::progress::Progress;
 
@@ -39,16 +42,19 @@ pub(super) enum End {
 }
 
 /// How a run is watched.
-#[derive(Debug)]
 pub(super) struct Watch {
-    /// For how long.
+    /// For how long, until it ends or the client is asked something; and then again for as long.
     pub(super) patience: Duration,
+    /// How often a client that waits is told so.
+    pub(super) beat: Duration,
     /// Whether the host is being stopped.
     pub(super) stopping: watch::Receiver<bool>,
     /// Whether the client took the call back.
     pub(super) waits: Waits,
     /// Who is told how far it is.
     pub(super) progress: Option<Progress>,
+    /// Who is asked what it asks.
+    pub(super) asking: Option<Asking>,
 }
 
 /// Runs a workflow, and waits for its end.
@@ -78,7 +84,7 @@ impl Call {
     async fn make(
         self,
         body: Value,
-        Watch { patience, mut stopping, waits, mut progress }: Watch,
+        Watch { patience, beat, mut stopping, waits, progress, asking }: Watch,
         gone: oneshot::Receiver<()>,
     ) -> Result<Started, Refusal> {
         let created = match self.runs.create(&self.caller, &body, Creation::default(), None).await {
@@ -92,12 +98,13 @@ impl Call {
         };
         let created: Value = serde_json::from_slice(&created.body).unwrap_or_default();
         let run_id = created["runId"].as_str().unwrap_or_default();
+        let watching = Watching { call: &self, run_id, progress, asking, patience, beat };
         let end = tokio::select! {
             biased;
-            end = self.watched(run_id, &mut progress) => end?,
+            end = watching.end() => end?,
             // Nobody is there to be told. Where the host is being stopped, clients are not the ones who left.
             _ = gone => {
-                if !*stopping.borrow() {
+                if !*stopping.borrow() && !self.is_waiting(run_id) {
                     self.cancel(run_id, "the client of the tool left").await;
                 }
                 End::Cancelled { run_id: run_id.to_owned() }
@@ -106,8 +113,7 @@ impl Call {
                 self.cancel(run_id, "the client took the call back").await;
                 End::Cancelled { run_id: run_id.to_owned() }
             }
-            () = tokio::time::sleep(patience) => End::Late { run_id: run_id.to_owned() },
-            () = stopped(&mut stopping) => End::Late { run_id: run_id.to_owned() },
+            () = stopped(&mut stopping) => self.late(run_id)?,
         };
         Ok(Started::Ended(end))
     }
@@ -119,35 +125,17 @@ impl Call {
         }
     }
 
-    /// Waits until the run is at its end, or needs somebody.
-    async fn watched(&self, run_id: &str, progress: &mut Option<Progress>) -> Result<End, Refusal> {
-        let mut note = |batch: &Batch| {
-            if let Some(progress) = progress {
-                progress.note(batch.events.iter().map(|(_, text)| text.as_ref()));
-            }
-        };
-        let mut following = self.runs.follow(&self.caller.tenant, run_id, 0)?;
-        loop {
-            while let Some(batch) = following.stored()? {
-                note(&batch);
-                if batch.is_last {
-                    return self.end(run_id, batch.events.last().map(|(_, text)| text.as_ref()));
-                }
-            }
-            let (status, _) = self.runs.status(&self.caller, run_id)?;
-            if status.is_waiting() {
-                return self.waiting(run_id, status.as_str());
-            }
-            match following.next().await? {
-                Some(batch) => {
-                    note(&batch);
-                    if batch.is_last {
-                        return self.end(run_id, batch.events.last().map(|(_, text)| text.as_ref()));
-                    }
-                }
-                None => return self.end(run_id, None),
-            }
+    fn is_waiting(&self, run_id: &str) -> bool {
+        self.runs.status(&self.caller, run_id).is_ok_and(|(status, _)| status.is_waiting())
+    }
+
+    /// The run is waited for no longer.
+    fn late(&self, run_id: &str) -> Result<End, Refusal> {
+        let (status, _) = self.runs.status(&self.caller, run_id)?;
+        if status.is_waiting() {
+            return self.waiting(run_id, status.as_str());
         }
+        Ok(End::Late { run_id: run_id.to_owned() })
     }
 
     /// The end of a run, as its last event tells it to readers: what is sensitive is not there.
@@ -169,5 +157,103 @@ impl Call {
         let open = self.runs.open_interrupts(&self.caller, run_id)?;
         let node_id = open.into_iter().next().map(|open| open.node_id).unwrap_or_default();
         Ok(End::Waiting { run_id: run_id.to_owned(), status: status.to_owned(), node_id })
+    }
+}
+
+/// A run while its call waits.
+struct Watching<'c> {
+    call: &'c Call,
+    run_id: &'c str,
+    progress: Option<Progress>,
+    asking: Option<Asking>,
+    patience: Duration,
+    beat: Duration,
+}
+
+/// What happens meanwhile.
+enum Happened {
+    Events(Option<Batch>),
+    Said(Said),
+    /// Nothing, for a while.
+    Nothing,
+    /// Nothing, for too long.
+    Late,
+}
+
+impl Watching<'_> {
+    /// Waits until the run is at its end, or needs somebody that the client is not.
+    async fn end(mut self) -> Result<End, Refusal> {
+        let Self { call, run_id, .. } = self;
+        let mut following = call.runs.follow(&call.caller.tenant, run_id, 0)?;
+        let mut deadline = Instant::now() + self.patience;
+        loop {
+            while let Some(batch) = following.stored()? {
+                if let Some(end) = self.note(&batch)? {
+                    return Ok(end);
+                }
+            }
+            let (status, _) = call.runs.status(&call.caller, run_id)?;
+            let waits = status.is_waiting();
+            match &mut self.asking {
+                None if waits => return call.waiting(run_id, status.as_str()),
+                None => {}
+                Some(asking) => match asking.look(run_id, waits).await? {
+                    Then::Waits => {}
+                    Then::Anew => deadline = Instant::now() + self.patience,
+                    Then::Ends => return call.late(run_id),
+                },
+            }
+            let beat = Instant::now() + self.beat;
+            let happened = tokio::select! {
+                biased;
+                // First what the client said: it may have said it before what happened since.
+                said = said(&mut self.asking) => Happened::Said(said),
+                events = following.next() => Happened::Events(events?),
+                () = sleep_until(deadline) => Happened::Late,
+                () = sleep_until(beat) => Happened::Nothing,
+            };
+            match happened {
+                Happened::Events(None) => return call.end(run_id, None),
+                Happened::Events(Some(batch)) => {
+                    if let Some(end) = self.note(&batch)? {
+                        return Ok(end);
+                    }
+                }
+                Happened::Said(said) => match &mut self.asking {
+                    None => {}
+                    Some(asking) => match asking.heard(run_id, said).await? {
+                        Then::Anew => deadline = Instant::now() + self.patience,
+                        Then::Ends if call.is_waiting(run_id) => return call.late(run_id),
+                        // Somebody else has let the run go on at the same moment: its end is what the client is told.
+                        Then::Ends | Then::Waits => {}
+                    },
+                },
+                Happened::Nothing => {
+                    if let Some(progress) = self.progress.as_mut().filter(|_| waits) {
+                        progress.beat();
+                    }
+                }
+                Happened::Late => return call.late(run_id),
+            }
+        }
+    }
+
+    /// Takes note of events. The end of the run, where they tell of it.
+    fn note(&mut self, batch: &Batch) -> Result<Option<End>, Refusal> {
+        if let Some(progress) = &mut self.progress {
+            progress.note(batch.events.iter().map(|(_, text)| text.as_ref()));
+        }
+        if !batch.is_last {
+            return Ok(None);
+        }
+        self.call.end(self.run_id, batch.events.last().map(|(_, text)| text.as_ref())).map(Some)
+    }
+}
+
+/// What the client says; nothing ever, where it was not asked.
+async fn said(asking: &mut Option<Asking>) -> Said {
+    match asking {
+        Some(asking) => asking.said().await,
+        None => std::future::pending().await,
     }
 }

@@ -1,16 +1,20 @@
 //! `POST /v1/mcp`: workflows as tools, resources and prompts, a message for each request.
+//!
+//! The answer is JSON, or a stream where the client is to be told or asked something before it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use canon::json::{self, Limits};
-use futures_util::stream;
+use futures_util::stream::{self, Stream};
+use host::runs::exposed::MAX_NAME_BYTES;
 use host::runs::{ApiCode, Refusal};
-use http::header::{ACCEPT, CACHE_CONTROL};
+use http::header::{ACCEPT, CACHE_CONTROL, ORIGIN};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -18,37 +22,41 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::super::exchange::Call;
 use super::super::route::Answered;
 use super::super::{answer, body};
-use crate::mount::{EDITIONS, Message, Mount, Read, RpcError, progress};
+use crate::mount::asking::Means;
+use crate::mount::asks::{Client, Said};
+use crate::mount::surface::Places;
+use crate::mount::{ASKING, EDITIONS, Message, Mount, Read, RpcError, progress};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const EDITION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// How many messages wait for a client that reads slowly.
 const WAITING_FRAMES: usize = 16;
-/// The longest name of a session that is looked at. Ours have 32 characters.
-const MAX_SESSION_BYTES: usize = 128;
 /// The methods that may wait for a run.
 const RUNNING: [&str; 5] =
     ["tools/call", "resources/read", "prompts/get", "elicitation/create", "sampling/createMessage"];
 
 pub(in super::super) async fn answer(call: Call) -> Answered {
-    if !call.state.runs.capabilities().mcp_mount {
-        return Err(Refusal::new(ApiCode::NotFound, "workflows are not served over MCP here"));
-    }
+    check_served(&call)?;
     let message = read(&call)?;
-    if let Some(edition) = call.headers.get(EDITION)
-        && !EDITIONS.iter().any(|known| edition.as_bytes() == known.as_bytes())
-        && !matches!(&message, Read::Request(request) if request.method == "initialize")
-    {
-        let message = "the edition of the protocol in MCP-Protocol-Version is not spoken here";
-        return Err(Refusal::new(ApiCode::ValidationError, message).detail("supported", EDITIONS.to_vec()));
+    if !matches!(&message, Read::Request(request) if request.method == "initialize") {
+        check_edition(&call)?;
     }
     let message = match message {
         Read::Request(message) => message,
         Read::Notification(message) => {
-            mount(&call, None).notified(&message);
+            mount(&call, Told::default()).notified(&message);
             return Ok(accepted());
         }
-        Read::Response => return Ok(accepted()),
+        Read::Response(id, result) => {
+            let id = id.as_str().unwrap_or_default();
+            if call.state.asks.answer(client(&call), id, Said::read(result)) {
+                return Ok(accepted());
+            }
+            let message =
+                "there is no request of this id that waits for an answer of this key in this session";
+            return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "id"));
+        }
         Read::Wrong(id, error) => return Ok(answer::json(200, &error.answer(&id))),
     };
     // Each of these holds a connection for as long as its run takes, as a stream does.
@@ -58,29 +66,92 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
     } else {
         None
     };
-    let _place = match (place, progress::token(&message).filter(|_| takes_streams(&call))) {
-        (Some(place), Some(token)) => return Ok(told(call, message, token, place)),
-        (place, _) => place,
+    let takes_streams = takes_streams(&call);
+    let token = progress::token(&message).filter(|_| takes_streams);
+    let can_ask = takes_streams
+        && ASKING.contains(&message.method.as_str())
+        && call.state.runs.client_elicits(&call.caller, session(&call));
+    let _place = match place {
+        Some(place) if token.is_some() || can_ask => return Ok(told(call, message, token, can_ask, place)),
+        place => place,
     };
-    let body = document(&message, mount(&call, None).answer(&message).await?);
+    let body = document(&message, mount(&call, Told::default()).answer(&message).await?);
     let mut response = answer::json(200, &body);
     if message.method == "initialize" {
-        // A name and nothing else: it tells the calls of this client from those of another with the same key.
-        response.headers_mut().extend(new_session(&call).map(|session| (SESSION, session)));
+        // It tells the calls of this client from those of another with the same key, and what the client can do.
+        response
+            .headers_mut()
+            .extend(new_session(&call, elicits(&message)).map(|session| (SESSION, session)));
     }
     Ok(response)
 }
 
-fn mount(call: &Call, progress: Option<(Value, mpsc::Sender<Value>)>) -> Mount<'_> {
-    let session = call.headers.get(SESSION).and_then(|session| session.to_str().ok()).unwrap_or_default();
+/// Where the mount is not served, nothing of it is there; and where it is, it is not there for pages of others.
+pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
+    if !call.state.runs.capabilities().mcp_mount {
+        return Err(Refusal::new(ApiCode::NotFound, "workflows are not served over MCP here"));
+    }
+    if call.headers.contains_key(ORIGIN) {
+        call.state.visitors.check(&call.headers)?;
+    }
+    Ok(())
+}
+
+/// Whoever names an edition of the protocol names one that is spoken.
+pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
+    match call.headers.get(EDITION) {
+        Some(edition) if !EDITIONS.iter().any(|known| edition.as_bytes() == known.as_bytes()) => {
+            let message = "the edition of the protocol in MCP-Protocol-Version is not spoken here";
+            Err(Refusal::new(ApiCode::ValidationError, message).detail("supported", EDITIONS.to_vec()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a client is told before its answer.
+#[derive(Default)]
+struct Told {
+    progress: Option<(Value, mpsc::Sender<Value>)>,
+    means: Option<Means>,
+}
+
+/// Whether a client says that it can ask its user. Later editions let it say that it only opens pages for that, and no forms.
+fn elicits(initialize: &Message) -> bool {
+    let capabilities = initialize.params.get("capabilities");
+    let elicitation = capabilities.and_then(|all| all.get("elicitation")).and_then(Value::as_object);
+    elicitation.is_some_and(|ways| ways.contains_key("form") || !ways.contains_key("url"))
+}
+
+/// The session that a request is of. One whose name is too long to be ours is none.
+fn session(call: &Call) -> &str {
+    let session = call.headers.get(SESSION).and_then(|session| session.to_str().ok());
+    session.filter(|session| session.len() <= MAX_NAME_BYTES).unwrap_or_default()
+}
+
+/// Whose request it is.
+fn client(call: &Call) -> Client {
+    Client {
+        tenant: call.caller.tenant.clone(),
+        principal: call.caller.principal.clone(),
+        session: session(call).to_owned(),
+    }
+}
+
+fn mount(call: &Call, told: Told) -> Mount<'_> {
     Mount {
         runs: &call.state.runs,
         caller: &call.caller,
         patience: call.state.settings.mount_patience,
         stopping: call.state.stopping.subscribe(),
         pending: &call.state.pending,
-        session: if session.len() <= MAX_SESSION_BYTES { session } else { "" },
-        progress,
+        client: Arc::new(client(call)),
+        places: Places {
+            public_url: call.state.runs.public_url().to_owned(),
+            console: call.state.pages.is_some(),
+        },
+        progress: told.progress,
+        beat: call.state.settings.keep_alive,
+        means: told.means,
     }
 }
 
@@ -92,7 +163,7 @@ fn document(message: &Message, answered: Result<Value, RpcError>) -> Value {
 }
 
 /// Whether the client reads streams of events.
-fn takes_streams(call: &Call) -> bool {
+pub(super) fn takes_streams(call: &Call) -> bool {
     let accepted = call.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut media = accepted.flat_map(|value| value.split(','));
     media.any(|media| {
@@ -100,20 +171,35 @@ fn takes_streams(call: &Call) -> bool {
     })
 }
 
-/// The answer at the end of a stream of progress. A client that hangs up drops the stream, and with it the call and its run.
-fn told(call: Call, message: Message, token: Value, place: OwnedSemaphorePermit) -> Response {
+/// The answer at the end of a stream of progress and of questions. A client that hangs up drops the stream, and with it the call; its
+/// run goes with it, unless the run waits for somebody.
+fn told(
+    call: Call,
+    message: Message,
+    token: Option<Value>,
+    can_ask: bool,
+    place: OwnedSemaphorePermit,
+) -> Response {
     let (to, frames) = mpsc::channel(WAITING_FRAMES);
     let every = call.state.settings.keep_alive;
+    let means = can_ask.then(|| Means {
+        asks: call.state.asks.clone(),
+        client: Arc::new(client(&call)),
+        entropy: Arc::clone(&call.state.entropy),
+        to: to.clone(),
+    });
+    let told = Told { progress: token.map(|token| (token, to.clone())), means };
     tokio::spawn(async move {
         let _place = place;
         let answered = tokio::select! {
             biased;
             () = to.closed() => return,
-            answered = async { mount(&call, Some((token, to.clone()))).answer(&message).await } => answered,
+            answered = async { mount(&call, told).answer(&message).await } => answered,
         };
         // The head of the answer is with the client already: a refusal of the host as a whole is told as an error.
         let answered = answered.unwrap_or_else(|refusal| {
-            Err(RpcError::failed("the host refuses the call", json!({"error": refusal.code.as_str()})))
+            let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
+            Err(RpcError::failed("the host refuses the call", data))
         });
         drop(to.send(document(&message, answered)).await);
     });
@@ -121,8 +207,17 @@ fn told(call: Call, message: Message, token: Value, place: OwnedSemaphorePermit)
         let frame = frames.recv().await?;
         Some((Ok::<_, Infallible>(Frame::default().data(frame.to_string())), frames))
     });
+    streamed(frames, every)
+}
+
+/// An answer that is a stream of messages, as they come.
+pub(super) fn streamed(
+    frames: impl Stream<Item = Result<Frame, Infallible>> + Send + 'static,
+    every: Duration,
+) -> Response {
     let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(every)).into_response();
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     response
 }
 
@@ -137,10 +232,10 @@ fn read(call: &Call) -> Result<Read, Refusal> {
     Ok(Message::read(read))
 }
 
-fn new_session(call: &Call) -> Option<HeaderValue> {
+fn new_session(call: &Call, elicits: bool) -> Option<HeaderValue> {
     let mut random = [0_u8; 16];
     call.state.entropy.fill(&mut random).ok()?;
-    let name = random.iter().fold(String::new(), |name, byte| name + &format!("{byte:02x}"));
+    let name = call.state.runs.name_client(&call.caller, random, elicits);
     HeaderValue::from_maybe_shared(Bytes::from(name)).ok()
 }
 

@@ -9,6 +9,8 @@ pub(super) struct Shape {
     pub(super) request: Option<&'static str>,
     /// What is answered, where it is JSON.
     pub(super) answer: Option<&'static str>,
+    /// Whether the answer may be a stream of events instead.
+    pub(super) streams: bool,
     /// Further statuses of success.
     pub(super) also: &'static [u16],
     /// The statuses of refusals that are its own.
@@ -62,7 +64,13 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "listWebhooks" => shape("", "Webhooks", &[]),
         "registerWebhook" => shape("WebhookRequest", "Subscribed", &[409]),
         "verifyAuditLog" => shape("", "Verified", &[]),
-        "callMount" | "callSampleMount" => Shape { also: &[202], ..shape("Message", "Document", &[404]) },
+        "callMount" | "callSampleMount" => Shape {
+            also: &[202],
+            streams: true,
+            headers: &["Mcp-Session-Id", "MCP-Protocol-Version"],
+            ..shape("Message", "Document", &[404])
+        },
+        "listenMount" => Shape { headers: &["MCP-Protocol-Version"], ..shape("", "", &[404]) },
         "callMcp" => Shape { also: &[202], ..shape("Message", "Document", &[404, 406]) },
         "setVariables" => shape("Variables", "Document", &[404, 409, 422]),
         "readBlob" => shape("", "", &[403, 404]),

@@ -305,7 +305,7 @@ async fn every_operation_answers_as_it_is_described_whatever_it_is_asked() {
             // Deletes what others need, once it has been asked for; slow, because it waits for its children.
             let (well, badly) = match name {
                 // What a message of MCP is, and what answers it, its own specification says; `mcp.rs` asks for it.
-                "callMcp" | "callMount" | "callSampleMount" => continue,
+                "callMcp" | "callMount" | "callSampleMount" | "listenMount" => continue,
                 "fanOut" => (1, OTHERWISE),
                 _ => (AS_DESCRIBED, OTHERWISE),
             };

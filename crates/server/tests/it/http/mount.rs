@@ -90,9 +90,14 @@ async fn the_handshake_and_the_small_methods_are_answered() {
     assert!(begun.header("mcp-session-id").is_some_and(|session| session.len() == 32));
     let begun = begun.expect(200);
     assert_eq!(begun["result"]["protocolVersion"], "2025-06-18");
-    for capability in ["tools", "resources", "prompts", "logging"] {
-        assert!(begun["result"]["capabilities"][capability].is_object(), "{capability}");
+    let capabilities = &begun["result"]["capabilities"];
+    for capability in ["tools", "resources", "prompts"] {
+        assert_eq!(capabilities[capability]["listChanged"], true, "{capability}");
     }
+    assert_eq!(
+        (&capabilities["logging"], &capabilities["resources"]["subscribe"]),
+        (&json!({}), &json!(false))
+    );
     assert_eq!(ask(&host, "ping", json!({})).await["result"], json!({}));
     assert_eq!(ask(&host, "logging/setLevel", json!({"level": "info"})).await["result"], json!({}));
     assert_eq!(ask(&host, "logging/setLevel", json!({"level": "loud"})).await["error"]["code"], -32602);
@@ -102,11 +107,8 @@ async fn the_handshake_and_the_small_methods_are_answered() {
         assert_eq!(ask(&host, method, json!({})).await["error"]["code"], -32601, "{method}");
     }
     let notified = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
-    for message in [notified, response] {
-        let answer = send(&host, KEY, &[], &message).await;
-        assert_eq!((answer.status, answer.body.len()), (202, 0), "{message}");
-    }
+    let answer = send(&host, KEY, &[], &notified).await;
+    assert_eq!((answer.status, answer.body.len()), (202, 0));
     let discovered = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     let mount = json!({
         "supported": true, "transports": ["streamable-http"], "samplingBridge": false, "elicitationBridge": true,
@@ -335,6 +337,41 @@ async fn resources_are_read_by_exact_address_or_by_template_and_lead_nowhere_els
 }
 
 #[tokio::test]
+async fn a_resource_or_a_prompt_whose_run_fails_is_an_internal_error() {
+    let host = Host::start().await;
+    for (id, kind, config) in [
+        ("resource", "expose-resource", json!({"uri": "mcp://fails"})),
+        ("prompt", "expose-prompt", json!({"name": "fails", "template": "t"})),
+    ] {
+        let mut fails = exposing(id, kind, config, &json!({}));
+        fails["nodes"][1]["typeId"] = json!("core.fail");
+        fails["nodes"][1]["config"] = json!({"code": "no_luck", "message": "not today"});
+        host.register(&fails).await;
+    }
+    for (method, params) in
+        [("resources/read", json!({"uri": "mcp://fails"})), ("prompts/get", json!({"name": "fails"}))]
+    {
+        let failed = ask(&host, method, params).await;
+        assert_eq!(
+            (&failed["error"]["code"], &failed["error"]["data"]["error"]),
+            (&json!(-32603), &json!("no_luck"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn roots_are_what_their_node_lists() {
+    let host = Host::start().await;
+    let roots = json!([{"uri": "file:///srv/project", "name": "Project"}, {"uri": "file:///srv/notes"}]);
+    host.register(&exposing("roots", "provide-roots", json!({"roots": roots}), &json!({}))).await;
+    let run_id = host.create("roots").await;
+    let run = host.end_of(&run_id).await;
+    assert_eq!(run["nodeStates"]["says"]["outputs"], json!({"roots": roots, "count": 2}), "{run}");
+    let bad = exposing("bad", "provide-roots", json!({"roots": [{"name": "nowhere"}]}), &json!({}));
+    host.post("/v1/workflows", &bad).await.refused(400, "validation_error");
+}
+
+#[tokio::test]
 async fn arguments_of_a_prompt_are_values_and_never_a_template() {
     let host = Host::start().await;
     let config = json!({
@@ -454,9 +491,10 @@ async fn what_is_no_message_is_refused_and_nothing_is_too_much() {
         let answer = send(&host, KEY, &[], &message).await.expect(200);
         assert_eq!(answer["error"]["code"], code, "{message}");
     }
-    for method in ["GET", "DELETE"] {
-        host.send(method, PATH, &headers, None).await.refused(405, "method_not_allowed");
-    }
+    host.send("DELETE", PATH, &headers, None).await.refused(405, "method_not_allowed");
+    host.send("GET", PATH, &headers, None).await.refused(400, "validation_error");
+    send(&host, KEY, &[("origin", "https://elsewhere.example")], &ping).await.refused(403, "forbidden");
+    send(&host, KEY, &[("origin", "http://host.test")], &ping).await.expect(200);
 }
 
 #[tokio::test]
@@ -516,8 +554,19 @@ async fn the_librarys_client_uses_tools_resources_and_prompts() {
 async fn where_the_mount_is_not_served_nothing_of_it_is_there() {
     let without = Capabilities { mcp_mount: false, ..Capabilities::OURS };
     let host = Host::start_capable(Settings::default(), RateLimits::default(), without).await;
-    let refused = host.post("/v1/workflows", &echo()).await.refused(400, "pack_peer_dependency_missing");
-    assert_eq!(refused["details"]["requiredCapability"], "mcp.serverMount.supported");
+    for (kind, config) in [
+        ("server-trigger", json!({})),
+        ("expose-tool", json!({"name": "t"})),
+        ("expose-resource", json!({"uri": "mcp://r"})),
+        ("expose-resource-template", json!({"uriTemplate": "mcp://r/{id}"})),
+        ("expose-prompt", json!({"name": "p", "template": "t"})),
+        ("handle-elicitation", json!({})),
+        ("provide-roots", json!({"roots": []})),
+    ] {
+        let exposes = exposing("refused", kind, config, &json!({}));
+        let refused = host.post("/v1/workflows", &exposes).await.refused(400, "pack_peer_dependency_missing");
+        assert_eq!(refused["details"]["requiredCapability"], "mcp.serverMount.supported", "{kind}");
+    }
     send(&host, KEY, &[], &request("ping", &json!({}))).await.refused(404, "not_found");
     let discovered = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(discovered["mcp"], Value::Null);

@@ -1,0 +1,90 @@
+//! `GET /v1/mcp`: what clients of MCP are told without having asked: that there are other tools, resources or prompts than before.
+//!
+//! What is told is that something changed, and never what: a client asks again. A workflow that is registered as it was changes nothing.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::sse::Event as Frame;
+use futures_util::stream;
+use host::runs::exposed::Changes;
+use host::runs::{ApiCode, Refusal};
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::sleep;
+
+use super::super::exchange::Call;
+use super::super::metrics::UnderWay;
+use super::super::route::Answered;
+use super::mount;
+use crate::mount::lists::Lists;
+
+/// For how long changes are gathered: many workflows are often registered at once, and all of them are one change of the lists.
+const GATHERED: Duration = Duration::from_millis(100);
+
+/// A client that listens.
+struct Listener {
+    call: Call,
+    changes: Changes,
+    stopping: watch::Receiver<bool>,
+    /// What it was shown, or could have been.
+    seen: Lists,
+    /// What it is still to be told.
+    told: VecDeque<&'static str>,
+    _place: OwnedSemaphorePermit,
+    _counted: UnderWay,
+}
+
+pub(in super::super) async fn listen(call: Call) -> Answered {
+    mount::check_served(&call)?;
+    mount::check_edition(&call)?;
+    if !mount::takes_streams(&call) {
+        let message = "what is told here is a stream: accept `text/event-stream`";
+        return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "Accept"));
+    }
+    let place = Arc::clone(&call.state.streams).try_acquire_owned().map_err(|_| {
+        let message =
+            "as many streams are open as this host takes; come back, or list again from time to time";
+        Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
+    })?;
+    let every = call.state.settings.keep_alive;
+    // Before the first look, so that nothing falls in between.
+    let changes = call.state.runs.exposed_changes(&call.caller.tenant);
+    let listener = Listener {
+        changes,
+        stopping: call.state.stopping.subscribe(),
+        seen: Lists::of(&call.state.runs, &call.caller)?,
+        told: VecDeque::new(),
+        _place: place,
+        _counted: call.state.metrics.stream(),
+        call,
+    };
+    let frames = stream::unfold(listener, |mut listener| async move {
+        let message = listener.next().await?;
+        Some((Ok::<_, Infallible>(Frame::default().data(message.to_string())), listener))
+    });
+    Ok(mount::streamed(frames, every))
+}
+
+impl Listener {
+    /// The next thing that it is told; nothing when the host stops.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(of) = self.told.pop_front() {
+                return Some(json!({"jsonrpc": "2.0", "method": format!("notifications/{of}/list_changed")}));
+            }
+            tokio::select! {
+                biased;
+                _ = self.stopping.wait_for(|stopping| *stopping) => return None,
+                () = async { self.changes.next().await; sleep(GATHERED).await } => self.changes.forget(),
+            }
+            // What cannot be read now is looked at again with the next change.
+            if let Ok(lists) = Lists::of(&self.call.state.runs, &self.call.caller) {
+                self.told.extend(self.seen.changed(&lists));
+                self.seen = lists;
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Requests that clients were sent, and that wait for their answers.
+//!
+//! A request belongs to the key and the session that it was sent to, and its id cannot be guessed: nobody else can answer it, and nobody
+//! can find out that it is there. A call has at most one of them under way, and calls have places; so the table is as bounded as
+//! they are. Whoever stops waiting takes its request out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+
+/// Whose answer it is: tenant, key and session; and the id of the request.
+type Key = (Arc<Client>, String);
+type Table = Arc<Mutex<HashMap<Key, oneshot::Sender<Said>>>>;
+
+/// Who is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) tenant: String,
+    pub(crate) principal: String,
+    pub(crate) session: String,
+}
+
+/// What a client says to an elicitation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Said {
+    /// Its user filled the form in.
+    Accepted(Map<String, Value>),
+    /// Its user does not want to.
+    Declined,
+    /// Its user went away without a word.
+    Dismissed,
+    /// It cannot ask, or what it says is no answer.
+    Failed,
+}
+
+/// The requests that wait.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asks(Table);
+
+/// A request that waits. It is taken out when it is dropped.
+#[derive(Debug)]
+pub(super) struct Outstanding {
+    key: Key,
+    all: Table,
+    said: oneshot::Receiver<Said>,
+}
+
+impl Said {
+    /// Reads the result of `elicitation/create`; without one the client sent an error.
+    pub(crate) fn read(result: Option<Value>) -> Self {
+        let Some(mut result) = result else { return Self::Failed };
+        match result.get("action").and_then(Value::as_str) {
+            Some("accept") => match result.get_mut("content").map(Value::take) {
+                Some(Value::Object(content)) => Self::Accepted(content),
+                None | Some(Value::Null) => Self::Accepted(Map::new()),
+                Some(_) => Self::Failed,
+            },
+            Some("decline") => Self::Declined,
+            Some("cancel") => Self::Dismissed,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl Asks {
+    /// A client is sent a request of that id.
+    pub(super) fn enter(&self, client: &Arc<Client>, id: &str) -> Outstanding {
+        let (to, said) = oneshot::channel();
+        let key = (Arc::clone(client), id.to_owned());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), to);
+        Outstanding { key, all: Arc::clone(&self.0), said }
+    }
+
+    /// A client answers. Whether there is a request of that id for it: each is answered once.
+    pub(crate) fn answer(&self, client: Client, id: &str, said: Said) -> bool {
+        let key = (Arc::new(client), id.to_owned());
+        let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        waits.is_some_and(|waits| waits.send(said).is_ok())
+    }
+
+    /// How many wait.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+impl Outstanding {
+    /// The id of the request.
+    pub(super) fn id(&self) -> &str {
+        &self.key.1
+    }
+
+    /// What the client says.
+    pub(super) async fn said(&mut self) -> Said {
+        // The other end is dropped with the table alone, and the table is shared.
+        (&mut self.said).await.unwrap_or(Said::Failed)
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn client(tenant: &str, principal: &str, session: &str) -> Client {
+        Client { tenant: tenant.to_owned(), principal: principal.to_owned(), session: session.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_answered_once_and_by_nobody_but_the_client_that_was_asked() {
+        let asks = Asks::default();
+        let mut waits = asks.enter(&Arc::new(client("a", "key", "s")), "id");
+        for (other, id) in [
+            (client("b", "key", "s"), "id"),
+            (client("a", "other", "s"), "id"),
+            (client("a", "key", "t"), "id"),
+            (client("a", "key", ""), "id"),
+            (client("a", "key", "s"), "di"),
+        ] {
+            assert!(!asks.answer(other, id, Said::Declined));
+        }
+        assert!(asks.answer(client("a", "key", "s"), "id", Said::Declined));
+        assert!(!asks.answer(client("a", "key", "s"), "id", Said::Declined));
+        assert_eq!(waits.said().await, Said::Declined);
+        assert_eq!(asks.len(), 0);
+    }
+
+    #[test]
+    fn whoever_stops_waiting_leaves_nothing_behind() {
+        let asks = Asks::default();
+        let client = Arc::new(client("a", "key", "s"));
+        let waits = asks.enter(&client, "id");
+        assert_eq!(asks.len(), 1);
+        drop(waits);
+        assert_eq!(asks.len(), 0);
+        assert!(!asks.answer(Client::clone(&client), "id", Said::Declined));
+    }
+
+    #[test]
+    fn answers_are_read_as_what_was_done() {
+        for (result, said) in [
+            (None, Said::Failed),
+            (Some(json!({"action": "accept"})), Said::Accepted(Map::new())),
+            (
+                Some(json!({"action": "accept", "content": {"a": 1}})),
+                Said::Accepted(Map::from_iter([("a".to_owned(), json!(1))])),
+            ),
+            (Some(json!({"action": "accept", "content": [1]})), Said::Failed),
+            (Some(json!({"action": "decline", "content": {"a": 1}})), Said::Declined),
+            (Some(json!({"action": "cancel"})), Said::Dismissed),
+            (Some(json!({"action": "approve"})), Said::Failed),
+            (Some(json!(5)), Said::Failed),
+        ] {
+            assert_eq!(Said::read(result.clone()), said, "{result:?}");
+        }
+    }
+}

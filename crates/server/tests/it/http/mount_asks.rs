@@ -1,0 +1,70 @@
+//! Clients of MCP that are asked what their runs ask: as bytes on the wire, and with the library's own client.
+
+mod answers;
+mod bounds;
+mod client;
+mod library;
+mod trust;
+
+use host::runs::Scope;
+use host::runs::keys::{self, ApiKey};
+use serde_json::{Value, json};
+
+use super::client::Answer;
+use super::service::{Host, workflow};
+
+/// Another key of the same tenant, with every right.
+const SECOND: &str = "ilk_live_000000000000000000000009";
+
+/// A tool of that name, with nodes that follow one another.
+fn tool(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
+    let mut all = vec![("says", "core.openwop.mcp.expose-tool", json!({"name": id}))];
+    all.extend(nodes.iter().cloned());
+    all.push(("end", "core.identity", json!({})));
+    workflow(id, &all, &json!([]))
+}
+
+fn questions(questions: Value) -> (&'static str, &'static str, Value) {
+    ("ask", "core.clarificationGate", json!({"questions": questions}))
+}
+
+/// A tool that asks for a colour.
+fn colour() -> Value {
+    let schema = json!({"type": "string", "enum": ["red", "blue"]});
+    tool("colour", &[questions(json!([{"id": "colour", "question": "Which colour?", "schema": schema}]))])
+}
+
+async fn status(host: &Host, run_id: &str) -> String {
+    host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"].as_str().unwrap().to_owned()
+}
+
+/// A person answers, with a key.
+async fn resolve(host: &Host, run_id: &str, node: &str, value: Value) -> Answer {
+    host.post(&format!("/v1/runs/{run_id}/interrupts/{node}"), &json!({"resumeValue": value})).await
+}
+
+/// Waits until a run of the workflow waits.
+async fn waiting_run(host: &Host, workflow_id: &str) -> String {
+    loop {
+        let listed = host.get(&format!("/v1/runs?workflowId={workflow_id}")).await.expect(200);
+        let mut runs = listed["runs"].as_array().unwrap().iter();
+        if let Some(run) = runs.find(|run| run["status"].as_str().unwrap().starts_with("waiting")) {
+            return run["runId"].as_str().unwrap().to_owned();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn put_key(host: &Host, text: &str, id: &str, scopes: Vec<Scope>) {
+    let key = ApiKey {
+        id: id.to_owned(),
+        tenant: "a".to_owned(),
+        scopes,
+        test: false,
+        created_at: 0,
+        expires_at: None,
+        revoked_at: None,
+        session: None,
+    };
+    host.runs.put_key(keys::hash(text), &key).await.unwrap();
+}
