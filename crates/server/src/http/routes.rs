@@ -57,6 +57,8 @@ macro_rules! route {
 static ALL: &[Route] = &[
     route!(Get "/.well-known/openwop", Access::Public, None, 200 JSON,
         "discover", "What this host can do.", service::discovery),
+    route!(Get "/schemas/envelopes/{kind}.schema.json", Access::Public, None, 200 "application/schema+json",
+        "readEnvelopeSchema", "The schema of what an envelope of that kind says.", envelopes::schema),
     route!(Get "/v1/openapi.json", Access::Public, None, 200 JSON,
         "readOpenApi", "This document.", service::openapi),
     route!(Get "/healthz", Access::Public, None, 200 JSON,

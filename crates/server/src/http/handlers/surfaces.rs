@@ -4,7 +4,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use host::runs::{ApiCode, Refusal};
+use host::runs::{ApiCode, Caller, Refusal};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde_json::{Map, Value, json};
@@ -13,12 +13,23 @@ use surfaces::{Call as SurfaceCall, Code, Millis, Surface, SurfaceError, Tenant}
 use super::super::answer;
 use super::super::exchange::Call;
 use super::super::route::Answered;
+use super::trouble::nested;
+
+/// What is called like a surface, and is one of this host itself.
+const WEBHOOKS: &str = "webhooks";
 
 /// `POST /v1/host/sample/test/surface`
 pub(in super::super) async fn call(call: Call) -> Answered {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
-    let Some(surface) = Surface::parse(text("surface")) else {
-        return Ok(invalid("`surface` is one of fs, kv, table, cache, blob, queueBus, sql, vector, search"));
+    let surface = match text("surface") {
+        WEBHOOKS => None,
+        name => match Surface::parse(name) {
+            Some(surface) => Some(surface),
+            None => {
+                let known = "fs, kv, table, cache, blob, queueBus, sql, vector, search, webhooks";
+                return Ok(invalid(&format!("`surface` is one of {known}")));
+            }
+        },
     };
     if text("op").trim().is_empty() {
         return Ok(invalid("`op` names an operation of the surface"));
@@ -32,7 +43,38 @@ pub(in super::super) async fn call(call: Call) -> Answered {
         Ok(tenant) => tenant,
         Err(error) => return Ok(invalid(&error.message)),
     };
-    carry_out(&call, surface, text("op"), tenant, args).await
+    match surface {
+        Some(surface) => carry_out(&call, surface, text("op"), tenant, args).await,
+        None => webhooks(&call, text("op"), &tenant, &args).await,
+    }
+}
+
+/// The subscriptions of the tenant, by the service that everybody else uses.
+async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Value>) -> Answered {
+    let runs = &call.state.runs;
+    let caller = Caller { tenant: tenant.as_str().to_owned(), ..call.caller.clone() };
+    let done = match op {
+        "register" => {
+            let body = Value::Object(args.clone());
+            runs.register_webhook(&caller, &body, None).await.map(|reply| {
+                let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+                json!({"webhookId": told["webhookId"]})
+            })
+        }
+        "list" => runs.webhooks(&caller),
+        "unregister" => {
+            let id = args.get("webhookId").and_then(Value::as_str).unwrap_or_default();
+            runs.delete_webhook(&caller, id, None, None).await.map(|_| json!({"ok": true}))
+        }
+        _ => return Ok(invalid("`op` is one of register, list, unregister")),
+    };
+    Ok(match done {
+        Ok(told) => answer::json(200, &told),
+        Err(refusal) if refusal.code.status() == 404 => {
+            nested(404, refusal.code.as_str(), &refusal.message)
+        }
+        Err(refusal) => nested(400, refusal.code.as_str(), &refusal.message),
+    })
 }
 
 /// `POST /v1/host/sample/fs/read`
@@ -82,7 +124,7 @@ fn refused(error: &SurfaceError) -> Response {
             });
             answer::json(503, &body)
         }
-        code => answer::json(400, &json!({"error": {"code": code.as_str(), "message": error.message}})),
+        code => nested(400, code.as_str(), &error.message),
     }
 }
 

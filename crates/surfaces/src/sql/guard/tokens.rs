@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlparser::dialect::Dialect;
 use sqlparser::tokenizer::{Token, Tokenizer, Whitespace, Word};
 
-use super::{MAX_OPEN, MAX_WORDS, denied, non_parametric, short, stacked, syntax};
+use super::{MAX_OPEN, MAX_WORDS, RESERVED_PREFIX, denied, non_parametric, short, stacked, syntax};
 use crate::error::SurfaceError;
 
 /// The words with which a statement that may run begins.
@@ -97,8 +97,19 @@ pub(super) fn read(sql: &str, dialect: &dyn Dialect) -> Result<Vec<Token>, Surfa
         return Err(stacked());
     }
     beginning(&tokens)?;
+    if tokens.iter().any(is_reserved) {
+        return Err(denied(format!("names that begin with `{RESERVED_PREFIX}` belong to the host")));
+    }
     bounded(&tokens)?;
     Ok(tokens)
+}
+
+/// Whether the token is a name that the host keeps for itself, wherever it stands: a parsed statement has names in more places than a walk
+/// over its relations sees, such as what a table is renamed to.
+fn is_reserved(token: &Token) -> bool {
+    let Token::Word(Word { value, .. }) = token else { return false };
+    let start = value.as_bytes().get(..RESERVED_PREFIX.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX.as_bytes()))
 }
 
 /// White space that one reader skips and another takes for a letter, and whatever is not to be seen.
