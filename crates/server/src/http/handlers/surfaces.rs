@@ -8,12 +8,14 @@ use host::runs::{ApiCode, Caller, Refusal};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde_json::{Map, Value, json};
+use surfaces::blob::Object;
 use surfaces::{Call as SurfaceCall, Code, Millis, Surface, SurfaceError, Tenant};
 
 use super::super::answer;
 use super::super::exchange::Call;
 use super::super::route::Answered;
-use super::trouble::nested;
+use super::super::state::Service;
+use super::trouble::{flat, nested};
 
 /// What is called like a surface, and is one of this host itself.
 const WEBHOOKS: &str = "webhooks";
@@ -119,10 +121,8 @@ fn refused(error: &SurfaceError) -> Response {
     match error.code {
         Code::InvalidArgument => invalid(&error.message),
         Code::HostCapabilityMissing => {
-            let body = json!({
-                "error": error.code.as_str(), "message": error.message, "capability": error.capability,
-            });
-            answer::json(503, &body)
+            let details = Map::from_iter([("capability".to_owned(), json!(error.capability))]);
+            flat(503, error.code.as_str(), &error.message, details)
         }
         code => nested(400, code.as_str(), &error.message),
     }
@@ -149,9 +149,47 @@ pub(in super::super) async fn blob(call: Call) -> Answered {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
             Ok(response)
         }
-        Err(error) => {
-            let status = if error.code == Code::BlobPresignExpired { 403 } else { 404 };
-            Ok(answer::json(status, &json!({"error": error.code.as_str(), "message": error.message})))
-        }
+        Err(error) => Ok(not_redeemed(&error)),
     }
+}
+
+/// How many bytes an object may have that comes to a signed address, or why none is taken there.
+pub(in super::super) fn room_for_object(
+    state: &Service,
+    params: &[(&'static str, String)],
+) -> Result<Result<usize, Box<Response>>, Refusal> {
+    let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token.as_str());
+    let Some(surfaces) = state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+        return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
+    };
+    let blobs = surfaces.blobs();
+    let admitted = blobs.admit_put(token, Millis(state.runs.now().0));
+    Ok(admitted.map(|()| blobs.most_bytes()).map_err(|error| Box::new(not_redeemed(&error))))
+}
+
+/// `PUT /v1/blobs/{token}`: bytes, from whoever holds an address that was made for them.
+pub(in super::super) async fn put_blob(call: Call) -> Answered {
+    let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+        return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
+    };
+    let kind = call.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
+    let content_type = kind.unwrap_or(surfaces::blob::CONTENT_TYPE).to_owned();
+    let object = Object { content: call.message.to_vec(), content_type };
+    let now = Millis(call.state.runs.now().0);
+    Ok(match surfaces.blobs().redeem_put(call.param("token"), now, object).await {
+        Ok(()) => answer::json(200, &json!({"ok": true})),
+        Err(error) => not_redeemed(&error),
+    })
+}
+
+/// Why a signed address gave or took nothing.
+fn not_redeemed(error: &SurfaceError) -> Response {
+    let status = match error.code {
+        Code::BlobPresignExpired => 403,
+        Code::BlobPresignNotFound | Code::BlobObjectNotFound | Code::BlobBucketNotFound => 404,
+        Code::BlobObjectTooLarge => 413,
+        Code::InvalidArgument => 400,
+        _ => 503,
+    };
+    answer::json(status, &json!({"error": error.code.as_str(), "message": error.message}))
 }

@@ -78,7 +78,7 @@ async fn a_surface_that_is_not_there_is_missing_and_named() {
     ask(&without, "acme", ("kv", "get"), json!({"key": "k"})).await.refused(503, "host_capability_missing");
     let host = Host::start_equipped(&[]).await;
     let missing = ask(&host, "acme", ("sql", "query"), json!({"sql": "SELECT a FROM t"})).await;
-    assert_eq!(missing.refused(503, "host_capability_missing")["capability"], "host.sql");
+    assert_eq!(missing.refused(503, "host_capability_missing")["details"]["capability"], "host.sql");
     let found = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(found.get("sql"), None, "what is not served is not said");
     assert_eq!(found["kvStorage"]["supported"], true);
@@ -134,6 +134,46 @@ async fn a_signed_address_gives_the_bytes_for_its_while_and_says_afterwards_that
         unknown.refused(404, "blob_presign_not_found");
     }
     assert!(!log().text().contains(token), "an address is a secret");
+}
+
+#[tokio::test]
+async fn an_object_is_stored_at_an_address_that_was_signed_for_it_and_nowhere_else() {
+    let host = Host::start_equipped(&[]).await;
+    let presign = async |method: &str, seconds: f64| {
+        let args = json!({"key": "k", "method": method, "expiresInSeconds": seconds});
+        ask(&host, "acme", ("blob", "presign"), args).await.expect(200)["token"].as_str().unwrap().to_owned()
+    };
+    let put = async |token: &str, kind: &[(&str, &str)], body: &[u8]| {
+        host.send("PUT", &format!("/v1/blobs/{token}"), kind, Some(body)).await
+    };
+    let token = presign("PUT", 60.0).await;
+    put(&token, &[("content-type", "text/plain")], b"from outside").await.expect(200);
+    let got = ask(&host, "acme", ("blob", "get"), json!({"key": "k"})).await.expect(200);
+    assert_eq!((&got["contentBase64"], &got["contentType"]), (&json!("ZnJvbSBvdXRzaWRl"), &json!("text/plain")));
+    assert_eq!(ask(&host, "other", ("blob", "get"), json!({"key": "k"})).await.expect(200)["found"], false);
+    // Neither way is the other.
+    put(&presign("GET", 60.0).await, &[], b"evil").await.refused(404, "blob_presign_not_found");
+    let crossed = host.send("GET", &format!("/v1/blobs/{token}"), &[], None).await;
+    crossed.refused(404, "blob_presign_not_found");
+    put("none", &[], b"evil").await.refused(404, "blob_presign_not_found");
+    let short = presign("PUT", 0.001).await;
+    let over = loop {
+        let answer = put(&short, &[], b"late").await;
+        if answer.status != 200 {
+            break answer;
+        }
+    };
+    over.refused(403, "blob_presign_expired");
+    put(&token, &[("content-type", "none")], b"x").await.refused(400, "invalid_argument");
+    // Refused by what it says of its length, before a byte of it is received.
+    let large = format!(
+        "PUT /v1/blobs/{token} HTTP/1.1\r\nhost: host.test\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        65 << 20
+    );
+    let answer = super::client::raw(host.address, large.as_bytes()).await.unwrap();
+    assert_eq!(answer.status, 413, "{}", answer.text());
+    let got = ask(&host, "acme", ("blob", "get"), json!({"key": "k"})).await.expect(200);
+    assert_ne!(got["contentBase64"], "ZXZpbA==", "nothing else was written");
 }
 
 #[tokio::test]
