@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use ai::completion::Counter;
 use ai::envelope::{
-    Acceptance, CapKind, Contract, Counters, Kinds, Prior, RefusalMode, Strictness, Verdict, accept, kind, project,
+    Acceptance, CapKind, Contract, Counters, Kinds, Prior, RefusalMode, Strictness, Verdict, accept, kind,
+    project,
 };
 use ai::event::EventKind;
 use ai::redact::{Redactor, Secret};
@@ -203,9 +204,19 @@ fn what_may_be_tried_again_counts_as_a_round_of_schemas() {
     strict.kinds.version("error", 0);
     let cases = [
         (only(), envelope("vendor.x.bar", json!({})), "gated unknown_envelope_kind", true),
-        (only(), envelope("schema.request", json!({"envelopeType": "vendor.x.bar"})), "invalid unknown_envelope_kind", true),
+        (
+            only(),
+            envelope("schema.request", json!({"envelopeType": "vendor.x.bar"})),
+            "invalid unknown_envelope_kind",
+            true,
+        ),
         (only(), envelope("error", json!({})), "invalid envelope_invalid", true),
-        (strict, envelope("error", json!({"code": "c", "message": "m"})), "invalid unknown_schema_version", false),
+        (
+            strict,
+            envelope("error", json!({"code": "c", "message": "m"})),
+            "invalid unknown_schema_version",
+            false,
+        ),
         (only(), json!({}), "invalid invalid_envelope_shape", false),
     ];
     for (host, sent, expected, again) in cases {

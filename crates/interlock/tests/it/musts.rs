@@ -57,7 +57,8 @@ fn tests_in(source: &str) -> BTreeSet<String> {
     for held in source.split("hold!(").skip(1) {
         let laws = held.split_once('[').and_then(|(_, laws)| laws.split_once(']'));
         let laws = laws.map(|(laws, _)| laws.split(',').map(str::trim)).into_iter().flatten();
-        let is_name = |law: &&str| !law.is_empty() && law.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let is_name =
+            |law: &&str| !law.is_empty() && law.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         found.extend(laws.filter(is_name).map(str::to_owned));
     }
     found

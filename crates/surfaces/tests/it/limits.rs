@@ -132,9 +132,7 @@ async fn every_bound_is_kept_and_named() {
 
 #[tokio::test]
 async fn a_full_cache_forgets_what_is_over_first() {
-    for host in
-        [Host::with(|limits| limits.cache_bytes = 20), Host::with(|limits| limits.cache_keys = 2)]
-    {
+    for host in [Host::with(|limits| limits.cache_bytes = 20), Host::with(|limits| limits.cache_keys = 2)] {
         for (key, seconds) in [("a", 30), ("b", 10), ("c", 20)] {
             host.call("t", "cache.put", json!({"key": key, "value": "12345", "ttlSeconds": seconds})).await;
         }
@@ -156,8 +154,7 @@ async fn an_object_for_which_there_is_no_room_leaves_nothing_on_the_disk() {
     host.call("t", "blob.put", json!({"key": "a", "contentBase64": base64(100)})).await;
     let blobs = host.folder.path().join("surfaces/blobs");
     for size in 51..60 {
-        let refused =
-            host.refused("t", "blob.put", json!({"key": "b", "contentBase64": base64(size)})).await;
+        let refused = host.refused("t", "blob.put", json!({"key": "b", "contentBase64": base64(size)})).await;
         assert_eq!(refused, "blob_object_too_large");
     }
     // Those that come together all find room, and not all of them get it.

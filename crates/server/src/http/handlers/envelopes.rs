@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use ai::completion::Counter;
 use ai::envelope::{
-    Acceptance, Contract, Counters, Kinds, Outcome, Prior, RefusalMode, Strictness, Verdict, accept, kind, project,
+    Acceptance, Contract, Counters, Kinds, Outcome, Prior, RefusalMode, Strictness, Verdict, accept, kind,
+    project,
 };
 use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;

@@ -72,9 +72,7 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
     };
     Ok(match done {
         Ok(told) => answer::json(200, &told),
-        Err(refusal) if refusal.code.status() == 404 => {
-            nested(404, refusal.code.as_str(), &refusal.message)
-        }
+        Err(refusal) if refusal.code.status() == 404 => nested(404, refusal.code.as_str(), &refusal.message),
         Err(refusal) => nested(400, refusal.code.as_str(), &refusal.message),
     })
 }

@@ -47,7 +47,9 @@ async fn seams_are_not_there_unless_they_were_asked_for_and_never_without_a_key(
     let without = Host::start().await;
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     let (there, later) = SEAMS.split_at(SEAMS.len() - LATER);
-    for (seam, is_there) in there.iter().map(|seam| (seam, true)).chain(later.iter().map(|seam| (seam, false))) {
+    for (seam, is_there) in
+        there.iter().map(|seam| (seam, true)).chain(later.iter().map(|seam| (seam, false)))
+    {
         let (method, path) = seam.split_once(' ').unwrap();
         without.send(method, path, &[], Some(b"{}")).await.refused(401, "unauthenticated");
         without.send(method, path, &[("authorization", &key)], Some(b"{}")).await.refused(404, "not_found");
@@ -65,11 +67,13 @@ async fn seams_are_not_there_unless_they_were_asked_for_and_never_without_a_key(
     let document = host.send("GET", "/v1/openapi.json", &[], None).await.json();
     let mut described = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
-        let methods = operations.as_object().unwrap().keys().filter(|name| ["get", "post"].contains(&name.as_str()));
+        let methods =
+            operations.as_object().unwrap().keys().filter(|name| ["get", "post"].contains(&name.as_str()));
         described.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
     }
     described.retain(|seam| seam.contains("/v1/host/sample"));
-    described.sort_by_key(|seam| seam.split_once(' ').map(|(method, path)| (path.to_owned(), method.to_owned())));
+    described
+        .sort_by_key(|seam| seam.split_once(' ').map(|(method, path)| (path.to_owned(), method.to_owned())));
     assert_eq!(described, there, "every seam is in the list, and nothing else");
 }
 

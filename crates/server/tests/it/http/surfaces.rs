@@ -45,9 +45,11 @@ async fn a_surface_answers_as_it_is_for_the_tenant_that_the_call_names() {
 }
 
 #[tokio::test]
-async fn a_call_that_names_no_tenant_surface_or_operation_is_refused_flat_and_what_a_surface_refuses_nested() {
+async fn a_call_that_names_no_tenant_surface_or_operation_is_refused_flat_and_what_a_surface_refuses_nested()
+{
     let host = Host::start_equipped(&[]).await;
-    let body = |tenant: Value, surface: &str, op: Value| json!({"tenantId": tenant, "surface": surface, "op": op});
+    let body =
+        |tenant: Value, surface: &str, op: Value| json!({"tenantId": tenant, "surface": surface, "op": op});
     for wrong in [
         json!({"surface": "kv", "op": "get"}),
         body(json!(" "), "kv", json!("get")),
@@ -149,7 +151,10 @@ async fn an_object_is_stored_at_an_address_that_was_signed_for_it_and_nowhere_el
     let token = presign("PUT", 60.0).await;
     put(&token, &[("content-type", "text/plain")], b"from outside").await.expect(200);
     let got = ask(&host, "acme", ("blob", "get"), json!({"key": "k"})).await.expect(200);
-    assert_eq!((&got["contentBase64"], &got["contentType"]), (&json!("ZnJvbSBvdXRzaWRl"), &json!("text/plain")));
+    assert_eq!(
+        (&got["contentBase64"], &got["contentType"]),
+        (&json!("ZnJvbSBvdXRzaWRl"), &json!("text/plain"))
+    );
     assert_eq!(ask(&host, "other", ("blob", "get"), json!({"key": "k"})).await.expect(200)["found"], false);
     // Neither way is the other.
     put(&presign("GET", 60.0).await, &[], b"evil").await.refused(404, "blob_presign_not_found");

@@ -128,7 +128,9 @@ impl Walk {
                     self.changes = true;
                 }
                 SetExpr::Table(_) => {
-                    return ControlFlow::Break(denied("`TABLE name` is not read here; say `SELECT * FROM name`"));
+                    return ControlFlow::Break(denied(
+                        "`TABLE name` is not read here; say `SELECT * FROM name`",
+                    ));
                 }
                 SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::Values(_) => {}
             }
