@@ -97,20 +97,29 @@ pub(super) fn read(sql: &str, dialect: &dyn Dialect) -> Result<Vec<Token>, Surfa
         return Err(stacked());
     }
     beginning(&tokens)?;
-    if tokens.iter().any(is_reserved) {
-        return Err(denied(format!("names that begin with `{RESERVED_PREFIX}` belong to the host")));
-    }
     bounded(&tokens)?;
     Ok(tokens)
 }
 
-/// Whether the token is a name that the host keeps for itself, wherever it stands: a parsed statement has names in more places than a walk
-/// over its relations sees, such as what a table is renamed to.
-fn is_reserved(token: &Token) -> bool {
-    let Token::Word(Word { value, .. }) = token else { return false };
-    let start = value.as_bytes().get(..RESERVED_PREFIX.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX.as_bytes()))
+/// Refuses names that belong to the host or to the server, wherever they stand. A parsed statement has names in more places than a walk
+/// over its relations sees, such as what a table is renamed to; and parser and server may differ on what is a name: `FROM ONLY pg_authid`
+/// is a table `only` to the one, and a catalogue to the other.
+pub(super) fn check_names(tokens: &[Token], is_postgres: bool) -> Result<(), SurfaceError> {
+    for token in tokens {
+        let Token::Word(Word { value, .. }) = token else { continue };
+        let name = value.to_ascii_lowercase();
+        let of_server = is_postgres
+            && (name.starts_with("pg_") && !OPEN_NAMES.contains(&name.as_str())
+                || name == "information_schema");
+        if of_server || name.starts_with(RESERVED_PREFIX) {
+            return Err(denied(format!("`{}` belongs to the database, not to workflows", short(&name))));
+        }
+    }
+    Ok(())
 }
+
+/// Names of the server that say nothing but a type, or where one is.
+const OPEN_NAMES: [&str; 2] = ["pg_typeof", "pg_catalog"];
 
 /// White space that one reader skips and another takes for a letter, and whatever is not to be seen.
 fn is_odd(letter: char) -> bool {
