@@ -39,8 +39,13 @@ impl Table {
         }
     }
 
-    /// Says which limits did not hold.
+    /// Says which limits did not hold. What was built without optimisation is compared with engines that were not, so its figures show
+    /// that everything runs, and no more.
     pub(crate) fn verdict(&self) -> ExitCode {
+        if cfg!(debug_assertions) {
+            println!("\nBuilt without optimisation: no limit is judged.");
+            return ExitCode::SUCCESS;
+        }
         if self.broken.is_empty() {
             println!("\nEvery limit holds.");
             return ExitCode::SUCCESS;

@@ -48,6 +48,13 @@ pub trait Blobs: Send + Sync {
     ) -> Answer<'a, Option<Presigned>>;
     /// The object of a signed address.
     fn redeem<'a>(&'a self, token: &'a str, now: Millis) -> Answer<'a, Object>;
+    /// Whether an object may be stored at a signed address: asked before its bytes are received.
+    ///
+    /// # Errors
+    /// As [`Blobs::redeem_put`].
+    fn admit_put(&self, token: &str, now: Millis) -> Result<(), SurfaceError>;
+    /// How many bytes an object may have.
+    fn most_bytes(&self) -> usize;
     /// Stores the object of a signed address.
     fn redeem_put<'a>(&'a self, token: &'a str, now: Millis, object: Object) -> Answer<'a, ()>;
     /// Which buckets there are.

@@ -20,6 +20,8 @@ pub struct Limits {
     pub cache_ttl_seconds: u64,
     /// The bytes of a tenant's cached keys and values. Beyond it, what expires first is forgotten.
     pub cache_bytes: u64,
+    /// The cached keys of a tenant. Beyond it, what expires first is forgotten: what a row takes beside its bytes is not for nothing.
+    pub cache_keys: u64,
     /// The tables of a tenant.
     pub tables: u64,
     /// The rows of a table.
@@ -44,6 +46,8 @@ pub struct Limits {
     pub queue_bytes: u64,
     /// The records that a stream keeps. Beyond it the oldest go.
     pub stream_records: u64,
+    /// The records of all streams of a tenant.
+    pub records: u64,
     /// The bytes of the records of a tenant.
     pub stream_bytes: u64,
     /// A file.
@@ -66,6 +70,7 @@ impl Default for Limits {
             kv_bytes: GIB,
             cache_ttl_seconds: 7 * 24 * 60 * 60,
             cache_bytes: GIB / 4,
+            cache_keys: 1_000_000,
             tables: 1000,
             table_rows: 100_000,
             table_columns: 256,
@@ -78,6 +83,7 @@ impl Default for Limits {
             messages: 1_000_000,
             queue_bytes: GIB,
             stream_records: 100_000,
+            records: 10_000_000,
             stream_bytes: GIB,
             file_bytes: 64 * MIB,
             files: 100_000,

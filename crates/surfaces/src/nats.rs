@@ -40,7 +40,8 @@ use crate::call::{Millis, Scope};
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
 use crate::queue::{
-    Consume, DEAD_LETTERS, Delivery, From, LEASE_MS, MAX_LEASE_MS, MAX_SUBJECT_BYTES, Queue, Records, Topic,
+    Consume, Delivery, From, LEASE_MS, MAX_LEASE_MS, MAX_SUBJECT_BYTES, Queue, Records, Topic, check_reason,
+    dead_letter_subject,
 };
 use crate::served::Answer;
 use crate::value::{bytes_of, value_of};
@@ -258,6 +259,16 @@ impl Inner {
             crate::sql::check_effect(effect)?;
         }
         let bytes = self.checked("payload", payload)?;
+        self.publish_bytes(scope, subject, bytes, identity).await
+    }
+
+    async fn publish_bytes(
+        &self,
+        scope: &Scope,
+        subject: &str,
+        bytes: Vec<u8>,
+        identity: Option<&str>,
+    ) -> Result<String, SurfaceError> {
         let name = Name::queue(&scope.tenant, subject);
         self.ensure_queue(&name).await?;
         let number = self.send(&name, bytes, identity).await?;
@@ -353,13 +364,15 @@ impl Inner {
         token: &str,
         reason: String,
     ) -> Result<Option<String>, SurfaceError> {
+        check_reason(&reason)?;
         let Some(held) = self.held(scope, token)? else { return Ok(None) };
-        let subject = format!("{}{DEAD_LETTERS}", held.subject);
+        let subject = dead_letter_subject(&held.subject)?;
         let letter = json!({ "original": value_of(&held.message.payload)?, "deadLetterReason": reason });
         // First the copy, and then the original goes: between the two there may be both, never none. The copy is recognised when it is made
         // again.
         let at = Scope { effect: None, ..scope.clone() };
-        self.publish(&at, &subject, &letter, Some(&format!("dead-{}", held.id))).await?;
+        // Not held to the bound of a message: what was taken may always be put aside.
+        self.publish_bytes(&at, &subject, bytes_of(&letter), Some(&format!("dead-{}", held.id))).await?;
         self.settle(&held, AckKind::Ack).await?;
         Ok(Some(subject))
     }

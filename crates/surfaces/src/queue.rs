@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
+use crate::args::{check_name, refuse};
 use crate::call::{Millis, Scope, Tenant};
+use crate::error::{Code, SurfaceError};
 use crate::served::Answer;
 
 pub use self::embedded::EmbeddedQueue;
@@ -25,6 +27,37 @@ pub const MAX_SUBJECT_BYTES: usize = 256;
 pub const MAX_RECORDS: usize = 1000;
 /// What dead letters of a subject are published under: its name and this.
 pub const DEAD_LETTERS: &str = ".dlq";
+
+/// How often a message may be dead-lettered: every time it is wrapped once more, and what is nested too deep cannot be read.
+const MAX_DEAD_LETTERS: usize = 8;
+/// How many bytes the reason of a dead letter may have.
+const MAX_REASON_BYTES: usize = 4096;
+
+/// Refuses the reason of a dead letter that is too long.
+///
+/// # Errors
+/// `invalid_argument`
+pub(crate) fn check_reason(reason: &str) -> Result<(), SurfaceError> {
+    if reason.len() > MAX_REASON_BYTES {
+        return Err(refuse(format!("`reason` has at most {MAX_REASON_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+/// Under what subject a message of that one is put aside, where it may be.
+///
+/// # Errors
+/// `invalid_argument`: the subject is too long, or the message was put aside too often.
+pub(crate) fn dead_letter_subject(subject: &str) -> Result<String, SurfaceError> {
+    if subject.matches(DEAD_LETTERS).count() >= MAX_DEAD_LETTERS {
+        return Err(refuse(format!(
+            "a message is dead-lettered at most {MAX_DEAD_LETTERS} times; acknowledge it"
+        )));
+    }
+    let dead = format!("{subject}{DEAD_LETTERS}");
+    check_name("subject", &dead, MAX_SUBJECT_BYTES, Code::InvalidArgument)?;
+    Ok(dead)
+}
 
 /// Messages and streams of a tenant.
 ///

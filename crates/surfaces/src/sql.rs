@@ -42,7 +42,8 @@ pub struct SqlLimits {
     pub bytes: usize,
     /// The steps of the machine that runs a statement of SQLite. A step budget ends the same statement at the same place on every machine.
     pub steps: u64,
-    /// How long a statement of PostgreSQL may take, and wait for a lock.
+    /// How long a statement may take, and in PostgreSQL wait for a lock. In SQLite the steps end almost every statement before; this is for
+    /// those whose steps are long, such as ones that make megabytes of random bytes each.
     pub statement_ms: u64,
     /// A file of SQLite.
     pub file_bytes: u64,

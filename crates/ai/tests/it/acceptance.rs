@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use ai::completion::Counter;
 use ai::envelope::{
-    Acceptance, Contract, Counters, Kinds, Prior, RefusalMode, Strictness, Verdict, accept, kind, project,
+    Acceptance, CapKind, Contract, Counters, Kinds, Prior, RefusalMode, Strictness, Verdict, accept, kind,
+    project,
 };
 use ai::event::EventKind;
 use ai::redact::{Redactor, Secret};
@@ -194,6 +195,36 @@ fn checks_come_in_the_order_of_the_protocol() {
     assert_eq!(short(&host.accept(&bad)), "invalid untrusted_content_blocks_approval");
     host.approves = false;
     assert_eq!(short(&host.accept(&bad)), "accepted");
+}
+
+#[test]
+fn what_may_be_tried_again_counts_as_a_round_of_schemas() {
+    let only = || Host { kinds: Kinds::only(["vendor.x.foo".to_owned()]), ..Host::new() };
+    let mut strict = Host::new();
+    strict.kinds.version("error", 0);
+    let cases = [
+        (only(), envelope("vendor.x.bar", json!({})), "gated unknown_envelope_kind", true),
+        (
+            only(),
+            envelope("schema.request", json!({"envelopeType": "vendor.x.bar"})),
+            "invalid unknown_envelope_kind",
+            true,
+        ),
+        (only(), envelope("error", json!({})), "invalid envelope_invalid", true),
+        (
+            strict,
+            envelope("error", json!({"code": "c", "message": "m"})),
+            "invalid unknown_schema_version",
+            false,
+        ),
+        (only(), json!({}), "invalid invalid_envelope_shape", false),
+    ];
+    for (host, sent, expected, again) in cases {
+        let verdict = host.accept(&sent);
+        let rounds: &[CapKind] = if again { &[CapKind::Schema] } else { &[] };
+        assert_eq!((short(&verdict).as_str(), verdict.retryable), (expected, again));
+        assert_eq!(verdict.counts, rounds, "{expected}");
+    }
 }
 
 #[test]

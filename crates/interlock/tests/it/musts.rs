@@ -28,8 +28,8 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The names of the tests in a source: functions below an attribute that makes them one, those of `proptest!` included, and those that
-/// a macro makes out of `name: …;` lines.
+/// The names of the tests in a source: functions below an attribute that makes them one, those of `proptest!` included, those that
+/// a macro makes out of `name: …;` lines, and the laws that `hold!` tries on an adapter.
 fn tests_in(source: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let (mut is_test, mut in_table) = (false, false);
@@ -53,6 +53,13 @@ fn tests_in(source: &str) -> BTreeSet<String> {
         {
             found.insert(name.to_owned());
         }
+    }
+    for held in source.split("hold!(").skip(1) {
+        let laws = held.split_once('[').and_then(|(_, laws)| laws.split_once(']'));
+        let laws = laws.map(|(laws, _)| laws.split(',').map(str::trim)).into_iter().flatten();
+        let is_name =
+            |law: &&str| !law.is_empty() && law.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        found.extend(laws.filter(is_name).map(str::to_owned));
     }
     found
 }
@@ -118,7 +125,8 @@ fn every_rule_of_the_protocol_has_a_test_that_exists() {
 #[test]
 fn tests_are_found_however_they_are_written() {
     let source = "#[test]\nfn plain() {}\n    #[tokio::test(flavor = \"multi_thread\")]\n    async fn waits() {}\nfn helper() {}\n\
-        proptest! {\n    #[test]\n    fn any_bytes(bytes in any()) {}\n}\nsurvives! {\n    at_every_commit: play, 1..=1, 0;\n}\n";
+        proptest! {\n    #[test]\n    fn any_bytes(bytes in any()) {}\n}\nsurvives! {\n    at_every_commit: play, 1..=1, 0;\n}\n\
+        crate::contract::hold!(\n    kv,\n    $open,\n    [a_law, another_law,]\n);\n";
     let found: Vec<String> = tests_in(source).into_iter().collect();
-    assert_eq!(found, ["any_bytes", "at_every_commit", "plain", "waits"]);
+    assert_eq!(found, ["a_law", "another_law", "any_bytes", "at_every_commit", "plain", "waits"]);
 }

@@ -162,6 +162,19 @@ fn what_a_host_lacks_is_told_or_refused() {
         install(&packs, &node_archive("vendor.acme.more", "1.0.0"), &languages).unwrap_err(),
         Code::UnsupportedRuntime
     );
+    let mut needs = node_pack("vendor.acme.more", "1.0.0");
+    needs["peerDependencies"] = json!({"host.nothing-of-the-kind": "^1"});
+    let refused = install(&packs, &packed(&needs, &[("nodes.wasm", b"")]), &host()).unwrap_err();
+    assert_eq!(refused, Code::PeerDependencyMissing);
+    let plugin = json!({
+        "name": "vendor.acme.viewers", "version": "1.0.0", "kind": "frontend-plugin",
+        "engines": {"openwop": ">=1.0 <2.0.0"},
+        "uiPlugins": [{"pluginId": "viewer", "surface": "route", "entry": "index.html", "hostApi": []}],
+    });
+    let plugin = packed(&plugin, &[("index.html", b"<p>")]);
+    let without = HostFacts { ui_plugins: false, ..host() };
+    assert_eq!(install(&packs, &plugin, &without).unwrap_err(), Code::KindInvalid);
+    assert!(install(&packs, &plugin, &host()).is_ok());
 }
 
 #[test]

@@ -267,6 +267,28 @@ fn each_rule_is_told_with_its_place() {
             Code::Invalid,
             "/uiPlugins/0/hostApi/0",
         ),
+        (
+            with(plugin.clone(), "/uiPlugins/0/hostApi", json!(["host.toast", "host.toast"])),
+            Code::Invalid,
+            "/uiPlugins/0/hostApi/1",
+        ),
+        (with(plugin.clone(), "/uiPlugins/0/hostApi", Value::Null), Code::Invalid, "/uiPlugins/0/hostApi"),
+        (
+            with(plugin.clone(), "/uiPlugins/0/pluginId", json!("Viewer")),
+            Code::Invalid,
+            "/uiPlugins/0/pluginId",
+        ),
+        (with(plugin.clone(), "/uiPlugins/0/surface", json!("modal")), Code::Invalid, "/uiPlugins/0/surface"),
+        (
+            with(plugin.clone(), "/uiPlugins/0/connectSrc", json!(["no address"])),
+            Code::Invalid,
+            "/uiPlugins/0/connectSrc/0",
+        ),
+        (with(plugin.clone(), "/uiPlugins/0/more", json!(1)), Code::Invalid, "/uiPlugins/0/more"),
+        (with(plugin.clone(), "/signing", json!({})), Code::Invalid, "/signing"),
+        (with(plugin.clone(), "/engines/node", json!("20")), Code::Invalid, "/engines/node"),
+        (with(plugin.clone(), "/description", json!("x".repeat(1025))), Code::Invalid, "/description"),
+        (with(plugin.clone(), "/runtime", json!({"language": "javascript"})), Code::KindInvalid, "/runtime"),
         (with(plugin.clone(), "/uiPlugins", json!([])), Code::Invalid, "/uiPlugins"),
         (json!([]), Code::Invalid, ""),
     ];

@@ -27,7 +27,7 @@ pub(super) async fn read(
     settings: &Settings,
 ) -> Result<Value, Refusal> {
     let limit = match kind {
-        Body::None | Body::Message | Body::Archive => return Ok(Value::Null),
+        Body::None | Body::Message | Body::Archive | Body::Object => return Ok(Value::Null),
         Body::Optional | Body::Required => settings.max_body_bytes,
         Body::Workflow => settings.max_workflow_bytes,
     };
@@ -65,6 +65,17 @@ pub(super) async fn archive(
 ) -> Result<Bytes, Refusal> {
     check_encoding(headers)?;
     within_time(headers, stream, packs::archive::Limits::DEFAULT.packed_bytes, settings).await
+}
+
+/// The bytes of an object, as they came.
+pub(super) async fn object(
+    headers: &HeaderMap,
+    stream: Stream,
+    most: usize,
+    settings: &Settings,
+) -> Result<Bytes, Refusal> {
+    check_encoding(headers)?;
+    within_time(headers, stream, most, settings).await
 }
 
 async fn within_time(

@@ -18,6 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode}
 use serde_json::Value;
 
 use super::door::Came;
+use super::handlers::surfaces;
 use super::query::Query;
 use super::route::{Access, Answered, Body, Method, Route};
 use super::state::Service;
@@ -284,6 +285,11 @@ async fn checked(
     let (body, message) = match route.body {
         Body::Message => (Value::Null, body::message(&parts.headers, stream, &state.settings).await?),
         Body::Archive => (Value::Null, body::archive(&parts.headers, stream, &state.settings).await?),
+        // Nobody but the holder of an address makes the host receive an object.
+        Body::Object => match surfaces::room_for_object(state, &params)? {
+            Ok(most) => (Value::Null, body::object(&parts.headers, stream, most, &state.settings).await?),
+            Err(refused) => return Ok(*refused),
+        },
         kind => (body::read(kind, &parts.headers, stream, &state.settings).await?, Bytes::new()),
     };
     let keyed = keyed(route, &params, parts, caller, &body)?;

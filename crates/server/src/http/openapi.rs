@@ -62,6 +62,7 @@ fn operation(route: &Route) -> Value {
     if route.body != Body::None {
         let content = match route.body {
             Body::Archive => json!({ARCHIVE: {}}),
+            Body::Object => json!({"application/octet-stream": {}}),
             _ => json!({"application/json": {"schema": shape.request.map(refer)}}),
         };
         operation["requestBody"] = json!({

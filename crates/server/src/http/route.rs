@@ -74,6 +74,8 @@ pub(super) enum Body {
     Message,
     /// The archive of a pack, as it came.
     Archive,
+    /// The bytes of an object, received only at a signed address that is good for it.
+    Object,
 }
 
 /// Something after the question mark.

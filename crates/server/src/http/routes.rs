@@ -57,6 +57,8 @@ macro_rules! route {
 static ALL: &[Route] = &[
     route!(Get "/.well-known/openwop", Access::Public, None, 200 JSON,
         "discover", "What this host can do.", service::discovery),
+    route!(Get "/schemas/envelopes/{kind}.schema.json", Access::Public, None, 200 "application/schema+json",
+        "readEnvelopeSchema", "The schema of what an envelope of that kind says.", envelopes::schema),
     route!(Get "/v1/openapi.json", Access::Public, None, 200 JSON,
         "readOpenApi", "This document.", service::openapi),
     route!(Get "/healthz", Access::Public, None, 200 JSON,
@@ -159,6 +161,8 @@ static ALL: &[Route] = &[
     ]),
     route!(Get "/v1/blobs/{token}", Access::Token, None, 200 "application/octet-stream",
         "readBlob", "The object of a signed address.", surfaces::blob),
+    route!(Put "/v1/blobs/{token}", Access::Token, Object, 200 JSON,
+        "writeBlob", "Stores the object of an address that was signed for it.", surfaces::put_blob),
     route!(Get "/v1/audit/verify", AUDIT_READ, None, 200 JSON,
     "verifyAuditLog", "Whether the audit log is as it was written.", history::verify, [
         optional("fromSeq", "integer", "The first entry; 0 where it is left out."),

@@ -34,6 +34,7 @@ mod registry;
 mod seams;
 mod service;
 mod streams;
+mod surfaces;
 mod table;
 mod tools;
 mod webhooks;

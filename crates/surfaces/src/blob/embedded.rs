@@ -90,7 +90,14 @@ impl EmbeddedBlobs {
         Err(SurfaceError::new(Code::BlobBucketNotFound, message))
     }
 
+    /// Stores an object. Whatever comes of it, files that nobody has go: one that was refused late leaves its file behind.
     async fn store(&self, scope: &Scope, at: Place, object: Object) -> Result<(), SurfaceError> {
+        let stored = self.put_object(scope, at, object).await;
+        self.clean().await;
+        stored
+    }
+
+    async fn put_object(&self, scope: &Scope, at: Place, object: Object) -> Result<(), SurfaceError> {
         self.check(&at)?;
         super::check_content_type(&object.content_type)?;
         let (size, most) = (object.content.len(), self.limits.object_bytes);
@@ -110,8 +117,9 @@ impl EmbeddedBlobs {
         // Looked at again by whoever comes next, unless all goes well.
         let mut doubt = Doubt { unused: Arc::clone(&self.unused), content: Some((tenant.clone(), digest)) };
         let plain = Scope { effect: None, ..scope.clone() };
-        let of = tenant.clone();
-        let announce = move |connection: &Connection| objects::announce(connection, &of, digest, size);
+        let (of, limits, to) = (tenant.clone(), Arc::clone(&self.limits), at.clone());
+        let announce =
+            move |connection: &Connection| objects::announce(connection, &of, &limits, &to, digest, size);
         self.database.change(&plain, "blob.announce", announce).await?;
         let of = tenant.clone();
         let written = tokio::task::spawn_blocking(move || {
@@ -128,7 +136,6 @@ impl EmbeddedBlobs {
         self.database.change_then(scope, "blob.put", put, move |gone| clean(*gone)).await?;
         doubt.content = None;
         drop(shared);
-        self.clean().await;
         Ok(())
     }
 
@@ -277,6 +284,14 @@ impl Blobs for EmbeddedBlobs {
             })
         }
         .boxed()
+    }
+
+    fn admit_put(&self, token: &str, now: Millis) -> Result<(), SurfaceError> {
+        self.signer.verify(token, Method::Put, now).map(|_| ())
+    }
+
+    fn most_bytes(&self) -> usize {
+        self.limits.object_bytes
     }
 
     fn redeem_put<'a>(&'a self, token: &'a str, now: Millis, object: Object) -> Answer<'a, ()> {

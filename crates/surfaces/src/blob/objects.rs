@@ -22,13 +22,18 @@ pub(super) struct Stored {
     pub(super) content_type: String,
 }
 
-/// Makes a content known.
+/// Makes a content known, unless there is no room for the object: nothing is written then.
 pub(super) fn announce(
     connection: &Connection,
     tenant: &Tenant,
+    limits: &Limits,
+    at: &Place,
     digest: Digest,
     size: usize,
 ) -> Result<(), Refused> {
+    let growth = growth(size_and_digest(connection, tenant, at)?, size);
+    let usage = Usage::of(connection, tenant.as_str(), SURFACE)?;
+    admit(growth, Usage::new(usage.items + growth.items, usage.bytes.saturating_add(growth.bytes)), limits)?;
     connection
         .prepare_cached(
             "INSERT OR IGNORE INTO contents (tenant, digest, size, objects) VALUES (?1, ?2, ?3, 0)",
@@ -48,17 +53,9 @@ pub(super) fn put(
 ) -> Result<Option<Digest>, Refused> {
     let tenant = &scope.tenant;
     let old = size_and_digest(connection, tenant, at)?;
-    let growth = match old {
-        Some((old, _)) => Usage::new(0, signed(size) - old),
-        None => Usage::new(1, signed(size)),
-    };
+    let growth = growth(old, size);
     let usage = growth.add(connection, tenant, SURFACE)?;
-    if (growth.items > 0 || growth.bytes > 0) && !usage.within(limits.objects, limits.blob_bytes) {
-        let (objects, bytes) = (limits.objects, limits.blob_bytes);
-        let message =
-            format!("a tenant has at most {objects} objects and {bytes} bytes of them; delete some first");
-        return Err(SurfaceError::new(Code::BlobObjectTooLarge, message).into());
-    }
+    admit(growth, usage, limits)?;
     connection
         .prepare_cached(
             "INSERT INTO objects (tenant, bucket, key, digest, size, content_type, put_at)
@@ -80,6 +77,25 @@ pub(super) fn put(
         Some((_, digest)) => unshare(connection, tenant, digest),
         None => Ok(None),
     }
+}
+
+/// By how much the objects of a tenant grow when one of that size takes the place of what is there.
+fn growth(old: Option<(i64, Digest)>, size: usize) -> Usage {
+    match old {
+        Some((old, _)) => Usage::new(0, signed(size) - old),
+        None => Usage::new(1, signed(size)),
+    }
+}
+
+/// Refuses what grows beyond what a tenant may have.
+fn admit(growth: Usage, after: Usage, limits: &Limits) -> Result<(), SurfaceError> {
+    if growth.items <= 0 && growth.bytes <= 0 || after.within(limits.objects, limits.blob_bytes) {
+        return Ok(());
+    }
+    let (objects, bytes) = (limits.objects, limits.blob_bytes);
+    let message =
+        format!("a tenant has at most {objects} objects and {bytes} bytes of them; delete some first");
+    Err(SurfaceError::new(Code::BlobObjectTooLarge, message))
 }
 
 /// Whether the object was there, and the content that no object has any more.

@@ -62,9 +62,9 @@ impl Cache for EmbeddedCache {
                 let message = format!("a cached value lives at most {most} seconds");
                 return Err(SurfaceError::new(Code::CacheTtlExceedsMax, message));
             }
-            let (at, most) = (scope.clone(), self.limits.cache_bytes);
+            let (at, limits) = (scope.clone(), Arc::clone(&self.limits));
             let expires = scope.expiry(Some(ttl_ms));
-            let change = move |connection: &Connection| put(connection, &at, most, &key, &value, expires);
+            let change = move |connection: &Connection| put(connection, &at, &limits, &key, &value, expires);
             self.database.change(scope, "cache.put", change).await
         }
         .boxed()
@@ -84,13 +84,13 @@ impl Cache for EmbeddedCache {
 fn put(
     connection: &Connection,
     scope: &Scope,
-    most: u64,
+    limits: &Limits,
     key: &str,
     value: &[u8],
     expires: Option<i64>,
 ) -> Result<(), Refused> {
     let mut usage = TABLE.put(connection, &scope.tenant, key, value, expires)?.unwrap_or_default();
-    while !usage.within(u64::MAX, most) {
+    while !usage.within(limits.cache_keys, limits.cache_bytes) {
         if TABLE.evict(connection, &scope.tenant, i64::MAX, 1)? == 0 {
             break;
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::{Consume, Delivery, From, MAX_LEASE_MS, MAX_RECORDS, MAX_SUBJECT_BYTES, Queue, Records, Topic};
-use super::{messages, streams};
+use super::{check_reason, messages, streams};
 use crate::args::{check_name, refuse};
 use crate::call::{Millis, Scope, Tenant};
 use crate::embedded::Database;
@@ -19,8 +19,6 @@ use crate::value::bytes_of;
 
 /// How many topics may wait for a watcher before it is told that it fell behind.
 const WATCHED: usize = 1024;
-/// How many bytes the reason of a dead letter may have.
-const MAX_REASON_BYTES: usize = 4096;
 
 /// The embedded adapter.
 #[derive(Debug)]
@@ -138,9 +136,7 @@ impl Queue for EmbeddedQueue {
         reason: String,
     ) -> Answer<'a, Option<String>> {
         async move {
-            if reason.len() > MAX_REASON_BYTES {
-                return Err(refuse(format!("`reason` has at most {MAX_REASON_BYTES} bytes")));
-            }
+            check_reason(&reason)?;
             let (at, topics) = (scope.clone(), self.topics.clone());
             let change =
                 move |connection: &Connection| messages::dead_letter(connection, &at, &token, &reason);

@@ -12,8 +12,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::Value;
 
-use super::{Consume, DEAD_LETTERS, Delivery, MAX_SUBJECT_BYTES};
-use crate::args::{check_name, refuse};
+use super::{Consume, Delivery, dead_letter_subject};
 use crate::call::{Millis, Scope, Tenant};
 use crate::embedded::Refused;
 use crate::error::{Code, SurfaceError};
@@ -22,8 +21,6 @@ use crate::usage::{Usage, signed};
 use crate::value::{bytes_of, value_of};
 
 const SURFACE: &str = "queue";
-/// How often a message may be dead-lettered: every time it is wrapped once more, and what is nested too deep cannot be read.
-const MAX_DEAD_LETTERS: usize = 8;
 /// How many messages are given back in one transaction.
 const RELEASED_AT_ONCE: usize = 256;
 
@@ -159,12 +156,7 @@ pub(super) fn dead_letter(
     reason: &str,
 ) -> Result<Option<String>, Refused> {
     let Some(held) = held(connection, &scope.tenant, token)? else { return Ok(None) };
-    let subject = format!("{}{DEAD_LETTERS}", held.subject);
-    check_name("subject", &subject, MAX_SUBJECT_BYTES, Code::InvalidArgument)?;
-    if held.subject.matches(DEAD_LETTERS).count() >= MAX_DEAD_LETTERS {
-        let message = format!("a message is dead-lettered at most {MAX_DEAD_LETTERS} times; acknowledge it");
-        return Err(refuse(message).into());
-    }
+    let subject = dead_letter_subject(&held.subject)?;
     let original: Vec<u8> = connection
         .prepare_cached("SELECT payload FROM messages WHERE tenant = ?1 AND place = ?2")?
         .query_row(params![scope.tenant.as_str(), held.place], |row| row.get(0))?;

@@ -48,10 +48,11 @@ pub(super) fn publish(
         growth = Usage::new(0, growth.bytes - gone - signed(stream.len()));
     }
     let usage = growth.add(connection, &scope.tenant, SURFACE)?;
-    if !usage.within(u64::MAX, limits.stream_bytes) {
-        let bytes = limits.stream_bytes;
-        let message =
-            format!("the streams of the tenant may have {bytes} bytes, and this record is beyond them");
+    if !usage.within(limits.records, limits.stream_bytes) {
+        let (records, bytes) = (limits.records, limits.stream_bytes);
+        let message = format!(
+            "the streams of the tenant may have {records} records and {bytes} bytes, and this record is beyond them"
+        );
         return Err(SurfaceError::new(Code::QueueBackendUnavailable, message).into());
     }
     Ok(format!("{salt}-{place}"))

@@ -42,6 +42,12 @@ impl<'a> Gathered<'a> {
         Ok(Self { limits, names, rows: Vec::new(), bytes: 0 })
     }
 
+    /// Refuses a row of so many bytes where it is beyond the bound: before a copy of it is made.
+    pub(super) fn admit(&self, row_bytes: usize) -> Result<(), SurfaceError> {
+        let most = self.limits.bytes;
+        if self.bytes.saturating_add(row_bytes) > most { Err(too_many_bytes(most)) } else { Ok(()) }
+    }
+
     /// Adds a row, whose values are in the order of the columns.
     pub(super) fn push(&mut self, values: impl IntoIterator<Item = Value>) -> Result<(), SurfaceError> {
         let SqlLimits { rows, bytes, .. } = *self.limits;
@@ -54,9 +60,7 @@ impl<'a> Gathered<'a> {
             row.insert(name.clone(), value);
         }
         if self.bytes > bytes {
-            return Err(refuse(format!(
-                "the answer has more than {bytes} bytes; ask for fewer rows or columns"
-            )));
+            return Err(too_many_bytes(bytes));
         }
         self.rows.push(row);
         Ok(())
@@ -65,6 +69,10 @@ impl<'a> Gathered<'a> {
     pub(super) fn into_rows(self) -> Vec<Row> {
         self.rows
     }
+}
+
+fn too_many_bytes(most: usize) -> SurfaceError {
+    refuse(format!("the answer has more than {most} bytes; ask for fewer rows or columns"))
 }
 
 /// The bytes of a value, about.

@@ -85,6 +85,7 @@ pub fn check(sql: &str, dialect: Dialect) -> Result<Class, SurfaceError> {
         Dialect::Sqlite => tokens::read(sql, &SQLiteDialect {})?,
         Dialect::Postgres => tokens::read(sql, &PostgreSqlDialect {})?,
     };
+    tokens::check_names(&tokens, dialect == Dialect::Postgres)?;
     let literals = tokens::literals(&tokens);
     let statement = match dialect {
         Dialect::Sqlite => Parser::new(&SQLiteDialect {})

@@ -38,7 +38,12 @@ impl ServedTables {
             "createTable" => {
                 let mut args = Args::new(args, &["table", "columns", "schema"])?;
                 let table = args.text("table")?;
-                let columns = args.one_of(&["columns", "schema"]).ok();
+                let columns = match (args.optional("columns"), args.optional("schema")) {
+                    (Some(_), Some(_)) => {
+                        return Err(refuse("`columns` and `schema` mean the same; give one"));
+                    }
+                    (columns, None) | (None, columns) => columns,
+                };
                 let created = self.tables.create(scope, table, columns_of(columns)?).await?;
                 Ok(json!({ "ok": true, "created": created }))
             }

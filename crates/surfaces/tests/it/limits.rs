@@ -132,13 +132,50 @@ async fn every_bound_is_kept_and_named() {
 
 #[tokio::test]
 async fn a_full_cache_forgets_what_is_over_first() {
-    let host = Host::with(|limits| limits.cache_bytes = 20);
-    for (key, seconds) in [("a", 30), ("b", 10), ("c", 20)] {
-        host.call("t", "cache.put", json!({"key": key, "value": "12345", "ttlSeconds": seconds})).await;
+    for host in [Host::with(|limits| limits.cache_bytes = 20), Host::with(|limits| limits.cache_keys = 2)] {
+        for (key, seconds) in [("a", 30), ("b", 10), ("c", 20)] {
+            host.call("t", "cache.put", json!({"key": key, "value": "12345", "ttlSeconds": seconds})).await;
+        }
+        for (key, expected) in [("a", true), ("b", false), ("c", true)] {
+            assert_eq!(host.call("t", "cache.get", json!({"key": key})).await["hit"], expected, "{key}");
+        }
     }
-    for (key, expected) in [("a", true), ("b", false), ("c", true)] {
-        assert_eq!(host.call("t", "cache.get", json!({"key": key})).await["hit"], expected, "{key}");
+}
+
+/// Every file below a folder.
+fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test]
+async fn an_object_for_which_there_is_no_room_leaves_nothing_on_the_disk() {
+    let host = Host::with(|limits| limits.blob_bytes = 150);
+    host.call("t", "blob.put", json!({"key": "a", "contentBase64": base64(100)})).await;
+    let blobs = host.folder.path().join("surfaces/blobs");
+    for size in 51..60 {
+        let refused = host.refused("t", "blob.put", json!({"key": "b", "contentBase64": base64(size)})).await;
+        assert_eq!(refused, "blob_object_too_large");
     }
+    // Those that come together all find room, and not all of them get it.
+    let both = [40, 41].map(|size| {
+        host.try_at(NOW, "t", "blob.put", json!({"key": size.to_string(), "contentBase64": base64(size)}))
+    });
+    let told = futures_util::future::join_all(both).await;
+    assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1);
+    assert_eq!(files_below(&blobs).len(), 2);
+}
+
+#[tokio::test]
+async fn the_records_of_all_streams_of_a_tenant_are_bounded() {
+    let host = Host::with(|limits| limits.records = 2);
+    for stream in ["a", "b"] {
+        host.call("t", "queueBus.streamPublish", json!({"stream": stream, "record": 1})).await;
+    }
+    let refused = host.try_at(NOW, "t", "queueBus.streamPublish", json!({"stream": "c", "record": 1})).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code.as_str(), "queue_backend_unavailable");
+    assert!(refused.message.contains("2 records"), "{}", refused.message);
 }
 
 #[tokio::test]
@@ -186,6 +223,7 @@ async fn what_is_hostile_is_refused_and_changes_nothing() {
         ("table.insert", json!({"table": "t", "row": {"id": "a", "": 1}}), "invalid_argument"),
         ("table.insert", json!({"table": "t", "row": [1]}), "invalid_argument"),
         ("table.createTable", json!({"table": "t", "columns": {"a": "blob"}}), "invalid_argument"),
+        ("table.createTable", json!({"table": "t", "columns": {}, "schema": {}}), "invalid_argument"),
         ("table.createTable", json!({"table": "t", "columns": [{"type": "string"}]}), "invalid_argument"),
         ("queueBus.publish", json!({"subject": huge, "payload": 1}), "invalid_argument"),
         ("queueBus.publish", json!({"subject": "s", "topic": "s", "payload": 1}), "invalid_argument"),

@@ -8,11 +8,14 @@ use std::sync::{Mutex, PoisonError};
 
 use ai::completion::Counter;
 use ai::envelope::{
-    Acceptance, Contract, Counters, Kinds, Outcome, Prior, RefusalMode, Strictness, Verdict, accept, project,
+    Acceptance, Contract, Counters, Kinds, Outcome, Prior, RefusalMode, Strictness, Verdict, accept, kind,
+    project,
 };
 use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;
 use axum::response::Response;
+use host::runs::{ApiCode, Refusal};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
 use super::super::answer;
@@ -26,21 +29,22 @@ use super::trouble::invalid_argument;
 /// How many envelopes are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// What came of the envelopes so far, by correlation id.
+/// What came of the envelopes so far, by tenant and correlation id.
 #[derive(Default)]
-pub(in super::super) struct Correlations(Mutex<BTreeMap<String, Prior>>);
+pub(in super::super) struct Correlations(Mutex<BTreeMap<(String, String), Prior>>);
 
 impl Correlations {
-    fn get(&self, id: &str) -> Option<Prior> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    fn get(&self, tenant: &str, id: &str) -> Option<Prior> {
+        let key = (tenant.to_owned(), id.to_owned());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }
 
-    fn keep(&self, id: String, prior: Prior) {
+    fn keep(&self, tenant: &str, id: String, prior: Prior) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MAX_REMEMBERED {
             kept.pop_first();
         }
-        kept.insert(id, prior);
+        kept.insert((tenant.to_owned(), id), prior);
     }
 
     pub(super) fn clear(&self) {
@@ -51,6 +55,18 @@ impl Correlations {
 /// `POST /v1/host/sample/envelope/accept`
 pub(in super::super) async fn accept_envelope(call: Call) -> Answered {
     Ok(accepted(&call).unwrap_or_else(invalid_argument))
+}
+
+/// `GET /schemas/envelopes/{kind}.schema.json`
+pub(in super::super) async fn schema(call: Call) -> Answered {
+    let Some(schema) = kind::schema_of(call.param("kind")) else {
+        return Err(Refusal::new(ApiCode::NotFound, "there is no envelope of this kind with a schema here"));
+    };
+    let mut response = answer::json(200, &schema);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/schema+json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    Ok(response)
 }
 
 fn accepted(call: &Call) -> Result<Response, &'static str> {
@@ -82,7 +98,7 @@ fn accepted(call: &Call) -> Result<Response, &'static str> {
     // What the caller says came before, else what came before: in this process, or where the log of the run is asked, there.
     let known = |id: &str| match &log {
         Some(log) => from_log(log, id),
-        None => call.state.correlations.get(id),
+        None => call.state.correlations.get(&call.caller.tenant, id),
     };
     let prior = |id: &str| priors.get(id).cloned().or_else(|| known(id));
     let redactor = Redactor::new(canaries(body)?);
@@ -109,7 +125,7 @@ fn accepted(call: &Call) -> Result<Response, &'static str> {
         verdict.envelope.as_ref().filter(|_| verdict.outcome.status() == "accepted" && !verdict.is_recorded())
     {
         let prior = Prior { envelope_type: known.kind.clone(), outcome: outcome.clone() };
-        call.state.correlations.keep(known.correlation_id.clone(), prior);
+        call.state.correlations.keep(&call.caller.tenant, known.correlation_id.clone(), prior);
     }
     Ok(answer::json(200, &outcome))
 }

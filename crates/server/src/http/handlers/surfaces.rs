@@ -4,21 +4,34 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use host::runs::{ApiCode, Refusal};
+use host::runs::{ApiCode, Caller, Refusal};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde_json::{Map, Value, json};
+use surfaces::blob::Object;
 use surfaces::{Call as SurfaceCall, Code, Millis, Surface, SurfaceError, Tenant};
 
 use super::super::answer;
 use super::super::exchange::Call;
 use super::super::route::Answered;
+use super::super::state::Service;
+use super::trouble::{flat, nested};
+
+/// What is called like a surface, and is one of this host itself.
+const WEBHOOKS: &str = "webhooks";
 
 /// `POST /v1/host/sample/test/surface`
 pub(in super::super) async fn call(call: Call) -> Answered {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
-    let Some(surface) = Surface::parse(text("surface")) else {
-        return Ok(invalid("`surface` is one of fs, kv, table, cache, blob, queueBus, sql, vector, search"));
+    let surface = match text("surface") {
+        WEBHOOKS => None,
+        name => match Surface::parse(name) {
+            Some(surface) => Some(surface),
+            None => {
+                let known = "fs, kv, table, cache, blob, queueBus, sql, vector, search, webhooks";
+                return Ok(invalid(&format!("`surface` is one of {known}")));
+            }
+        },
     };
     if text("op").trim().is_empty() {
         return Ok(invalid("`op` names an operation of the surface"));
@@ -32,7 +45,36 @@ pub(in super::super) async fn call(call: Call) -> Answered {
         Ok(tenant) => tenant,
         Err(error) => return Ok(invalid(&error.message)),
     };
-    carry_out(&call, surface, text("op"), tenant, args).await
+    match surface {
+        Some(surface) => carry_out(&call, surface, text("op"), tenant, args).await,
+        None => webhooks(&call, text("op"), &tenant, &args).await,
+    }
+}
+
+/// The subscriptions of the tenant, by the service that everybody else uses.
+async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Value>) -> Answered {
+    let runs = &call.state.runs;
+    let caller = Caller { tenant: tenant.as_str().to_owned(), ..call.caller.clone() };
+    let done = match op {
+        "register" => {
+            let body = Value::Object(args.clone());
+            runs.register_webhook(&caller, &body, None).await.map(|reply| {
+                let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+                json!({"webhookId": told["webhookId"]})
+            })
+        }
+        "list" => runs.webhooks(&caller),
+        "unregister" => {
+            let id = args.get("webhookId").and_then(Value::as_str).unwrap_or_default();
+            runs.delete_webhook(&caller, id, None, None).await.map(|_| json!({"ok": true}))
+        }
+        _ => return Ok(invalid("`op` is one of register, list, unregister")),
+    };
+    Ok(match done {
+        Ok(told) => answer::json(200, &told),
+        Err(refusal) if refusal.code.status() == 404 => nested(404, refusal.code.as_str(), &refusal.message),
+        Err(refusal) => nested(400, refusal.code.as_str(), &refusal.message),
+    })
 }
 
 /// `POST /v1/host/sample/fs/read`
@@ -77,12 +119,10 @@ fn refused(error: &SurfaceError) -> Response {
     match error.code {
         Code::InvalidArgument => invalid(&error.message),
         Code::HostCapabilityMissing => {
-            let body = json!({
-                "error": error.code.as_str(), "message": error.message, "capability": error.capability,
-            });
-            answer::json(503, &body)
+            let details = Map::from_iter([("capability".to_owned(), json!(error.capability))]);
+            flat(503, error.code.as_str(), &error.message, details)
         }
-        code => answer::json(400, &json!({"error": {"code": code.as_str(), "message": error.message}})),
+        code => nested(400, code.as_str(), &error.message),
     }
 }
 
@@ -107,9 +147,47 @@ pub(in super::super) async fn blob(call: Call) -> Answered {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
             Ok(response)
         }
-        Err(error) => {
-            let status = if error.code == Code::BlobPresignExpired { 403 } else { 404 };
-            Ok(answer::json(status, &json!({"error": error.code.as_str(), "message": error.message})))
-        }
+        Err(error) => Ok(not_redeemed(&error)),
     }
+}
+
+/// How many bytes an object may have that comes to a signed address, or why none is taken there.
+pub(in super::super) fn room_for_object(
+    state: &Service,
+    params: &[(&'static str, String)],
+) -> Result<Result<usize, Box<Response>>, Refusal> {
+    let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token.as_str());
+    let Some(surfaces) = state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+        return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
+    };
+    let blobs = surfaces.blobs();
+    let admitted = blobs.admit_put(token, Millis(state.runs.now().0));
+    Ok(admitted.map(|()| blobs.most_bytes()).map_err(|error| Box::new(not_redeemed(&error))))
+}
+
+/// `PUT /v1/blobs/{token}`: bytes, from whoever holds an address that was made for them.
+pub(in super::super) async fn put_blob(call: Call) -> Answered {
+    let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+        return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
+    };
+    let kind = call.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
+    let content_type = kind.unwrap_or(surfaces::blob::CONTENT_TYPE).to_owned();
+    let object = Object { content: call.message.to_vec(), content_type };
+    let now = Millis(call.state.runs.now().0);
+    Ok(match surfaces.blobs().redeem_put(call.param("token"), now, object).await {
+        Ok(()) => answer::json(200, &json!({"ok": true})),
+        Err(error) => not_redeemed(&error),
+    })
+}
+
+/// Why a signed address gave or took nothing.
+fn not_redeemed(error: &SurfaceError) -> Response {
+    let status = match error.code {
+        Code::BlobPresignExpired => 403,
+        Code::BlobPresignNotFound | Code::BlobObjectNotFound | Code::BlobBucketNotFound => 404,
+        Code::BlobObjectTooLarge => 413,
+        Code::InvalidArgument => 400,
+        _ => 503,
+    };
+    answer::json(status, &json!({"error": error.code.as_str(), "message": error.message}))
 }

@@ -211,13 +211,50 @@ fn compacted(tool: &Value) -> Value {
 }
 
 /// Takes out of a schema what composes it. Documents are bounded in depth, so this is.
+///
+/// Members of `properties` are names of the caller's, whatever they are called, and what a constant holds is no schema.
 fn plain(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             members.retain(|name, _| !COMPOSING.contains(&name.as_str()));
-            members.values_mut().for_each(plain);
+            for (name, value) in members {
+                match (name.as_str(), value) {
+                    ("properties" | "patternProperties" | "dependentSchemas", Value::Object(named)) => {
+                        named.values_mut().for_each(plain);
+                    }
+                    ("enum" | "const" | "default" | "examples", _) => {}
+                    (_, value) => plain(value),
+                }
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(plain),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_composes_a_schema_goes_and_names_and_constants_stay() {
+        let mut schema = json!({
+            "type": "object", "required": ["not", "a"], "$defs": {"d": {}}, "allOf": [{}],
+            "properties": {
+                "not": {"type": "string", "not": {"const": ""}},
+                "a": {"$ref": "#/$defs/d", "default": {"if": 1}},
+                "list": {"type": "array", "items": {"oneOf": [{}], "enum": [{"then": 1}]}},
+            },
+        });
+        plain(&mut schema);
+        let expected = json!({
+            "type": "object", "required": ["not", "a"],
+            "properties": {
+                "not": {"type": "string"},
+                "a": {"default": {"if": 1}},
+                "list": {"type": "array", "items": {"enum": [{"then": 1}]}},
+            },
+        });
+        assert_eq!(schema, expected);
     }
 }

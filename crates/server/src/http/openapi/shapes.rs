@@ -74,7 +74,9 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "callMcp" => Shape { also: &[202], ..shape("Message", "Document", &[404, 406]) },
         "setVariables" => shape("Variables", "Document", &[404, 409, 422]),
         "readBlob" => shape("", "", &[403, 404]),
-        "callSurface" => Shape { trouble: Some("SeamError"), ..shape("SurfaceCall", "Document", &[]) },
+        "writeBlob" => shape("", "Document", &[403, 404, 413]),
+        "readEnvelopeSchema" => shape("", "Document", &[404]),
+        "callSurface" => Shape { trouble: Some("SeamError"), ..shape("SurfaceCall", "Document", &[404]) },
         "readSurfaceFile" => Shape { trouble: Some("SeamError"), ..shape("SurfaceFile", "Document", &[]) },
         "callAsPlugin" => shape("PluginCall", "Document", &[404]),
         "fanOut" => shape("FanOut", "Document", &[404, 409]),
@@ -170,7 +172,7 @@ mod tests {
         let mut used = vec!["Error"];
         for route in served(Gates::ALL) {
             let shape = of(route.operation).unwrap_or_else(|| panic!("{} has no shape", route.operation));
-            let is_json = !matches!(route.body, Body::None | Body::Archive);
+            let is_json = !matches!(route.body, Body::None | Body::Archive | Body::Object);
             assert_eq!(shape.request.is_some(), is_json, "{}", route.operation);
             for name in [shape.request, shape.answer, shape.trouble].into_iter().flatten() {
                 assert!(known(name), "{}: {name}", route.operation);

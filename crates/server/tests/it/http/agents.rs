@@ -45,6 +45,11 @@ fn install(host: &Host, version: &str) {
             },
         ],
     });
+    install_pack(host, &manifest);
+}
+
+/// Installs a pack, with the schemas and the prompt that its agents may refer to.
+fn install_pack(host: &Host, manifest: &Value) {
     let task = json!({"required": ["text"], "additionalProperties": false, "properties": {"text": {"type": "string"}}});
     let returned = json!({"type": "object", "required": ["extracted"]});
     let manifest = manifest.to_string();
@@ -71,11 +76,33 @@ fn install(host: &Host, version: &str) {
     InstalledPacks::open(&packs_of(host)).unwrap().install(&install).unwrap();
 }
 
+/// A host with the agent that the fixtures of the protocol name, which has schemas.
+pub(crate) async fn with_the_structured_fixture() -> Host {
+    let host = Host::start().await;
+    let manifest = json!({
+        "name": "core.openwop.agent-examples", "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
+        "runtime": {"language": "remote", "entry": "https://acme.example/agents"},
+        "agents": [{
+            "agentId": "core.openwop.agent-examples.structured-fixture", "persona": "Structured",
+            "modelClass": "general", "systemPrompt": PROMPT,
+            "handoff": {"taskSchemaRef": "task.json", "returnSchemaRef": "return.json"},
+        }],
+    });
+    install_pack(&host, &manifest);
+    equip(&host, &[]);
+    host
+}
+
 /// A host with the agents, and a model that pretends and answers these texts at the node `n`.
 async fn equipped(replies: &[&str]) -> Host {
     let host = Host::start().await;
     install(&host, "1.0.0");
-    let (agents, unserved) = load_agents(&InstalledPacks::open(&packs_of(&host)).unwrap()).unwrap();
+    equip(&host, replies);
+    host
+}
+
+fn equip(host: &Host, replies: &[&str]) {
+    let (agents, unserved) = load_agents(&InstalledPacks::open(&packs_of(host)).unwrap()).unwrap();
     assert_eq!(unserved, []);
     let models = Models::new(ModelOptions {
         providers: BTreeMap::new(),
@@ -88,7 +115,6 @@ async fn equipped(replies: &[&str]) -> Host {
     let replies: Vec<Value> = replies.iter().map(|text| json!({"content": text})).collect();
     models.programs().program("n", Program::read(&json!(replies)).unwrap());
     host.runs.equip(Hands::new(Options { agents: Some(agents), models: Some(models), ..Options::default() }));
-    host
 }
 
 async fn events(host: &Host, run_id: &str) -> Vec<Value> {

@@ -116,7 +116,14 @@ async fn discovery_is_as_its_schema_says() {
     }
     let schema = jsonschema::validator_for(&schema).unwrap();
     let seams = Settings { test_seams: true, ..Settings::default() };
-    for host in [Host::start().await, Host::start_with(seams).await] {
+    let plugins = Settings { ui_plugins: true, ..Settings::default() };
+    let hosts = [
+        Host::start().await,
+        Host::start_with(seams).await,
+        Host::start_with(plugins).await,
+        Host::start_equipped(&[]).await,
+    ];
+    for host in hosts {
         let document = open(&host, "/.well-known/openwop").await.expect(200);
         check(&schema, &document);
     }

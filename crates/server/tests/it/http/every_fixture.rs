@@ -39,6 +39,7 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
         plain("conformance-agent-memory-roundtrip", MEMORY),
         plain("conformance-agent-memory-ttl", MEMORY),
         plain("conformance-agent-pack-export", Completed),
+        // Its agent is not installed there, and takes anything; see below for what it comes to where it is.
         plain("conformance-agent-pack-handoff-schema-validation", Completed),
         plain("conformance-agent-pack-install", Completed),
         plain("conformance-agent-pack-provenance", Completed),
@@ -230,6 +231,38 @@ async fn every_fixture_reaches_its_outcome_or_is_refused_with_what_is_missing() 
         assert!(!json!(told).to_string().contains(CANARY.1), "{id} shows a secret");
     }
     assert_eq!(refused, BTreeMap::new());
+}
+
+#[tokio::test]
+async fn the_fixture_of_handoffs_is_held_to_the_schemas_of_its_agent() {
+    let (Some(fixtures), Some(published)) = (protocol_folder("fixtures"), Published::read()) else { return };
+    let id = "conformance-agent-pack-handoff-schema-validation";
+    let fixture = fixtures.iter().find(|fixture| fixture["id"] == id).unwrap();
+    let host = super::agents::with_the_structured_fixture().await;
+    host.register(fixture).await;
+    let cases = [
+        (json!({"scenario": "valid-task", "text": "x"}), None),
+        (json!({"scenario": "invalid-task"}), Some("handoff_task_schema_violation")),
+        (json!({"scenario": "invalid-task", "text": 7}), Some("handoff_task_schema_violation")),
+        (json!({"scenario": "mock-return-violation", "text": "x"}), Some("handoff_return_schema_violation")),
+    ];
+    for (inputs, code) in cases {
+        // The run is created whatever its inputs are.
+        let run_id = begin(&host, id, &json!({"inputs": inputs})).await;
+        let run = host.end_of(&run_id).await;
+        let told = events(&host, &published, &run_id).await;
+        let kinds = kinds(&told);
+        let Some(code) = code else {
+            assert_eq!(run["status"], "completed", "{inputs}: {run}");
+            continue;
+        };
+        assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!(code)), "{inputs}");
+        let failed = told.iter().find(|event| event["type"] == "node.failed").unwrap();
+        assert_eq!(failed["payload"]["error"]["code"], code, "{inputs}");
+        for never in ["node.started", "node.completed"] {
+            assert!(!kinds.contains(&never), "no node begins, and nothing is kept: {inputs}: {kinds:?}");
+        }
+    }
 }
 
 #[tokio::test]

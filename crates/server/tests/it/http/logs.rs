@@ -14,6 +14,13 @@ use super::service::{Host, KEY, gate};
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<String>>);
 
+impl Log {
+    /// What was logged so far.
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+}
+
 impl Visit for Log {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let _ = write!(self.0.lock().unwrap(), "{field}={value:?} ");
@@ -66,7 +73,7 @@ async fn requests_are_logged_by_route_and_key_id_and_never_with_what_they_carry(
     let run = host.get(&format!("/v1/runs/{run_id}?secret=in-the-query")).await.expect(200);
     let token = run["interrupt"]["interruptToken"].as_str().unwrap();
     host.send("GET", &format!("/v1/interrupts/{token}"), &[], None).await.expect(200);
-    let text = log().0.lock().unwrap().clone();
+    let text = log().text();
     for told in
         ["http.route=\"/v1/runs/{runId}\"", "http.status=201", "key.id=\"full\"", "tenant=\"a\"", "trace.id="]
     {

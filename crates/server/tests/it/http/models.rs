@@ -44,6 +44,25 @@ async fn an_envelope_has_one_outcome_until_everything_is_forgotten() {
 }
 
 #[tokio::test]
+async fn the_schemas_of_envelopes_are_there_for_everybody() {
+    let host = Host::start().await;
+    for kind in ["clarification.request", "schema.request", "schema.response", "error", "media.image"] {
+        let path = format!("/schemas/envelopes/{kind}.schema.json");
+        let answer = host.send("GET", &path, &[], None).await;
+        let schema = answer.expect(200);
+        assert_eq!(schema["additionalProperties"], false, "{kind}");
+        assert_eq!(answer.header("content-type"), Some("application/schema+json"));
+        assert_eq!(answer.header("cache-control"), Some("public, max-age=300"));
+        let text = schema.to_string();
+        assert!(!text.contains("oneOf"), "a model reads it: {text}");
+    }
+    for kind in ["vendor.acme.x", "%2e%2e", "error.schema"] {
+        let path = format!("/schemas/envelopes/{kind}.schema.json");
+        host.send("GET", &path, &[], None).await.refused(404, "not_found");
+    }
+}
+
+#[tokio::test]
 async fn an_envelope_is_judged_by_what_comes_with_it() {
     let host = seams().await;
     let error =

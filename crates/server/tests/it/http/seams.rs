@@ -5,36 +5,76 @@ use server::http::Settings;
 
 use super::service::{Host, noop, workflow};
 
-const PATHS: [(&str, &str); 11] = [
-    ("GET", "/v1/host/sample/test/otel/spans?runId=none"),
-    ("POST", "/v1/host/sample/test/capability-toggle"),
-    ("POST", "/v1/host/sample/prompt/compose"),
-    ("POST", "/v1/host/sample/prompt/resolve"),
-    ("GET", "/v1/host/sample/test/runs/none/events"),
-    ("GET", "/v1/host/sample/test/runs/none/variables"),
-    ("POST", "/v1/host/sample/test/runs/none/variables"),
-    ("POST", "/v1/host/sample/test/debug-bundle/export"),
-    ("POST", "/v1/host/sample/dispatch/fanout"),
-    ("POST", "/v1/host/sample/ui-plugin/rpc"),
-    ("POST", "/v1/host/sample/workflows"),
+/// Every seam that the protocol names and this host has, in the order of their paths. Those of a later revision are not there.
+const SEAMS: [&str; 30] = [
+    "GET /v1/host/sample/blob/presigned/{token}",
+    "POST /v1/host/sample/dispatch/fanout",
+    "POST /v1/host/sample/envelope/accept",
+    "POST /v1/host/sample/fs/read",
+    "POST /v1/host/sample/mcp",
+    "POST /v1/host/sample/packs/install-gate",
+    "POST /v1/host/sample/prompt/compose",
+    "POST /v1/host/sample/prompt/resolve",
+    "POST /v1/host/sample/test/capability-toggle",
+    "POST /v1/host/sample/test/debug-bundle/export",
+    "POST /v1/host/sample/test/emit-envelope-reliability",
+    "POST /v1/host/sample/test/emit-provider-usage",
+    "POST /v1/host/sample/test/evaluate-model-capability-gate",
+    "POST /v1/host/sample/test/llm-cache-key",
+    "POST /v1/host/sample/test/llm-prompt-wrap",
+    "GET /v1/host/sample/test/mock-ai/last-dispatch-budget",
+    "POST /v1/host/sample/test/mock-ai/program",
+    "GET /v1/host/sample/test/otel/spans",
+    "POST /v1/host/sample/test/reset",
+    "GET /v1/host/sample/test/runs/{runId}/events",
+    "GET /v1/host/sample/test/runs/{runId}/variables",
+    "POST /v1/host/sample/test/runs/{runId}/variables",
+    "POST /v1/host/sample/test/sandbox-invoke",
+    "POST /v1/host/sample/test/sandbox-load",
+    "POST /v1/host/sample/test/surface",
+    "POST /v1/host/sample/ui-plugin/rpc",
+    "POST /v1/host/sample/workflow-chain:expand",
+    "POST /v1/host/sample/workflows",
+    "POST /v1/host/sample/runner/none",
+    "POST /v1/host/sample/test/compensation/none",
 ];
+/// Those at the end of the list are not there.
+const LATER: usize = 2;
 
 #[tokio::test]
 async fn seams_are_not_there_unless_they_were_asked_for_and_never_without_a_key() {
-    let host = Host::start().await;
-    for (method, path) in PATHS {
-        host.send(method, path, &[], Some(b"{}")).await.refused(401, "unauthenticated");
-        let key = format!("Bearer {}", super::service::KEY);
-        host.send(method, path, &[("authorization", &key)], Some(b"{}")).await.refused(404, "not_found");
-    }
-    let document = host.send("GET", "/v1/openapi.json", &[], None).await.text();
-    assert!(!document.contains("/v1/host/sample"));
+    let key = format!("Bearer {}", super::service::KEY);
+    let without = Host::start().await;
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
-    for (method, path) in PATHS {
-        host.send(method, path, &[], Some(b"{}")).await.refused(401, "unauthenticated");
+    let (there, later) = SEAMS.split_at(SEAMS.len() - LATER);
+    for (seam, is_there) in
+        there.iter().map(|seam| (seam, true)).chain(later.iter().map(|seam| (seam, false)))
+    {
+        let (method, path) = seam.split_once(' ').unwrap();
+        without.send(method, path, &[], Some(b"{}")).await.refused(401, "unauthenticated");
+        without.send(method, path, &[("authorization", &key)], Some(b"{}")).await.refused(404, "not_found");
+        // A signed address is a key itself, for one object.
+        if !path.contains("{token}") {
+            let anonymous = host.send(method, path, &[], Some(b"{}")).await;
+            anonymous.refused(401, "unauthenticated");
+        }
+        if !is_there {
+            host.send(method, path, &[("authorization", &key)], Some(b"{}")).await.refused(404, "not_found");
+        }
     }
-    let document = host.send("GET", "/v1/openapi.json", &[], None).await.text();
-    assert!(document.contains("/v1/host/sample/dispatch/fanout"));
+    let document = without.send("GET", "/v1/openapi.json", &[], None).await.text();
+    assert!(!document.contains("/v1/host/sample"));
+    let document = host.send("GET", "/v1/openapi.json", &[], None).await.json();
+    let mut described = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let methods =
+            operations.as_object().unwrap().keys().filter(|name| ["get", "post"].contains(&name.as_str()));
+        described.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
+    }
+    described.retain(|seam| seam.contains("/v1/host/sample"));
+    described
+        .sort_by_key(|seam| seam.split_once(' ').map(|(method, path)| (path.to_owned(), method.to_owned())));
+    assert_eq!(described, there, "every seam is in the list, and nothing else");
 }
 
 #[tokio::test]

@@ -83,13 +83,8 @@ impl Visitor for Walk {
     }
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SurfaceError> {
-        // The parser keeps changes in `WITH` as bodies of queries.
         self.changes |= !query.locks.is_empty();
-        self.changes |= matches!(
-            &*query.body,
-            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
-        );
-        ControlFlow::Continue(())
+        self.body(&query.body)
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SurfaceError> {
@@ -121,6 +116,28 @@ impl Visitor for Walk {
 }
 
 impl Walk {
+    /// What a query is made of. The parser keeps changes in `WITH` as bodies of queries, and the name of `TABLE name` as a text that is no
+    /// relation to it, so nobody else would judge that name.
+    fn body(&mut self, body: &SetExpr) -> ControlFlow<SurfaceError> {
+        // Chains of `UNION` lean to the left, and are as long as a statement may have words.
+        let mut waiting = vec![body];
+        while let Some(body) = waiting.pop() {
+            match body {
+                SetExpr::SetOperation { left, right, .. } => waiting.extend([&**left, &**right]),
+                SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+                    self.changes = true;
+                }
+                SetExpr::Table(_) => {
+                    return ControlFlow::Break(denied(
+                        "`TABLE name` is not read here; say `SELECT * FROM name`",
+                    ));
+                }
+                SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::Values(_) => {}
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     /// Refuses tables that are not the tenant's.
     fn relation(&self, name: &ObjectName) -> ControlFlow<SurfaceError> {
         for part in parts(name) {
@@ -171,7 +188,7 @@ pub(in crate::sql) fn is_refused_in_sqlite(name: &str) -> bool {
 }
 
 fn is_refused_in_postgres(name: &str) -> bool {
-    let prefixes = ["pg_", "lo_", "dblink", "binary_upgrade_", "postgres_fdw_", "has_"];
+    let prefixes = ["pg_", "lo_", "dblink", "binary_upgrade_", "postgres_fdw_", "has_", "crosstab"];
     if name == "pg_typeof" || name == "pg_catalog" {
         return false;
     }
@@ -195,6 +212,9 @@ fn is_refused_in_postgres(name: &str) -> bool {
                 | "database_to_xmlschema"
                 | "database_to_xml_and_xmlschema"
                 | "ts_stat"
+                | "ts_rewrite"
+                | "connectby"
+                | "xpath_table"
                 | "loread"
                 | "lowrite"
                 | "inet_server_addr"

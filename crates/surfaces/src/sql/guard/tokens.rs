@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlparser::dialect::Dialect;
 use sqlparser::tokenizer::{Token, Tokenizer, Whitespace, Word};
 
-use super::{MAX_OPEN, MAX_WORDS, denied, non_parametric, short, stacked, syntax};
+use super::{MAX_OPEN, MAX_WORDS, RESERVED_PREFIX, denied, non_parametric, short, stacked, syntax};
 use crate::error::SurfaceError;
 
 /// The words with which a statement that may run begins.
@@ -100,6 +100,26 @@ pub(super) fn read(sql: &str, dialect: &dyn Dialect) -> Result<Vec<Token>, Surfa
     bounded(&tokens)?;
     Ok(tokens)
 }
+
+/// Refuses names that belong to the host or to the server, wherever they stand. A parsed statement has names in more places than a walk
+/// over its relations sees, such as what a table is renamed to; and parser and server may differ on what is a name: `FROM ONLY pg_authid`
+/// is a table `only` to the one, and a catalogue to the other.
+pub(super) fn check_names(tokens: &[Token], is_postgres: bool) -> Result<(), SurfaceError> {
+    for token in tokens {
+        let Token::Word(Word { value, .. }) = token else { continue };
+        let name = value.to_ascii_lowercase();
+        let of_server = is_postgres
+            && (name.starts_with("pg_") && !OPEN_NAMES.contains(&name.as_str())
+                || name == "information_schema");
+        if of_server || name.starts_with(RESERVED_PREFIX) {
+            return Err(denied(format!("`{}` belongs to the database, not to workflows", short(&name))));
+        }
+    }
+    Ok(())
+}
+
+/// Names of the server that say nothing but a type, or where one is.
+const OPEN_NAMES: [&str; 2] = ["pg_typeof", "pg_catalog"];
 
 /// White space that one reader skips and another takes for a letter, and whatever is not to be seen.
 fn is_odd(letter: char) -> bool {

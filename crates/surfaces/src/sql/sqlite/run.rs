@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -21,11 +21,11 @@ use crate::sql::guard::{MAX_PARAMETERS, MAX_SQL_BYTES};
 use crate::sql::{Class, Outcome, SqlLimits, Statement, Work, blamed};
 
 /// How often, in steps, the budget is looked at.
-const TICK: c_int = 1_000;
+const TICK: c_int = 100;
 /// The pages of a file, in bytes.
 const PAGE: u64 = 4096;
-/// A text, a blob or a row.
-const MAX_VALUE_BYTES: i32 = 8 << 20;
+/// A text, a blob or a row. A row of an answer has all of its values in memory at once, and may have hundreds of them.
+const MAX_VALUE_BYTES: i32 = 1 << 20;
 
 const EFFECTS: &str = "
     CREATE TABLE IF NOT EXISTS interlock_effects (
@@ -42,6 +42,9 @@ pub(super) struct Connected {
     mode: Arc<AtomicU8>,
     /// Ticks that are left.
     budget: Arc<AtomicU64>,
+    /// When the statement has to end, in milliseconds since the file was opened.
+    until: Arc<AtomicU64>,
+    opened: Instant,
 }
 
 impl Connected {
@@ -92,16 +95,17 @@ impl Connected {
             judge(Mode::of(judged.load(Ordering::Relaxed)), &context)
         }))?;
         let budget = Arc::new(AtomicU64::new(u64::MAX));
-        let left = Arc::clone(&budget);
+        let (until, opened) = (Arc::new(AtomicU64::new(u64::MAX)), Instant::now());
+        let (left, end) = (Arc::clone(&budget), Arc::clone(&until));
         connection.progress_handler(
             TICK,
             Some(move || {
                 let ticks = left.load(Ordering::Relaxed);
                 left.store(ticks.saturating_sub(1), Ordering::Relaxed);
-                ticks == 0
+                ticks == 0 || millis_since(opened) >= end.load(Ordering::Relaxed)
             }),
         )?;
-        Ok(Self { connection, mode, budget })
+        Ok(Self { connection, mode, budget, until, opened })
     }
 
     /// Whether no transaction was left open.
@@ -173,7 +177,10 @@ impl Connected {
         };
         self.mode.store(mode as u8, Ordering::Relaxed);
         self.budget.store(limits.steps / u64::from(TICK.unsigned_abs()), Ordering::Relaxed);
+        let until = millis_since(self.opened).saturating_add(limits.statement_ms);
+        self.until.store(until, Ordering::Relaxed);
         let done = self.step_through(statement, limits);
+        self.until.store(u64::MAX, Ordering::Relaxed);
         self.budget.store(u64::MAX, Ordering::Relaxed);
         self.mode.store(Mode::Host as u8, Ordering::Relaxed);
         done
@@ -194,9 +201,10 @@ impl Connected {
         let mut gathered = Gathered::new(limits, names)?;
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(failed)? {
-            let values: rusqlite::Result<Vec<_>> =
-                (0..columns).map(|column| row.get_ref(column).map(values::told)).collect();
-            gathered.push(values.map_err(failed)?)?;
+            let values: rusqlite::Result<Vec<_>> = (0..columns).map(|column| row.get_ref(column)).collect();
+            let values = values.map_err(failed)?;
+            gathered.admit(values.iter().map(values::size_of).sum())?;
+            gathered.push(values.into_iter().map(values::told))?;
         }
         drop(rows);
         let changes = match given.class {
@@ -269,7 +277,10 @@ fn explain(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
         }
         Some(ErrorCode::OperationInterrupted) => (
             Code::InvalidArgument,
-            format!("the statement took more than {} steps; make it read less", limits.steps),
+            format!(
+                "the statement took more than {} steps or {} ms; make it read less",
+                limits.steps, limits.statement_ms
+            ),
         ),
         Some(ErrorCode::DiskFull) => (
             Code::SqlTransactionAborted,
@@ -287,6 +298,10 @@ fn explain(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
         Some(_) => return unavailable(cause),
     };
     SurfaceError::new(code, message)
+}
+
+fn millis_since(moment: Instant) -> u64 {
+    u64::try_from(moment.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 fn unavailable(cause: &dyn std::error::Error) -> SurfaceError {

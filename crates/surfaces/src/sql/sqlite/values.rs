@@ -63,6 +63,14 @@ fn stored(value: &Value, index: usize) -> Result<Stored, SurfaceError> {
     })
 }
 
+/// The bytes of a value, about.
+pub(super) const fn size_of(value: &ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 8,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+    }
+}
+
 /// A value of a row. Bytes become base64, and a real that JSON cannot say becomes its name.
 pub(super) fn told(value: ValueRef<'_>) -> Value {
     match value {

@@ -119,11 +119,15 @@ pub(crate) mod laws {
     pub(crate) async fn a_signed_address_is_good_for_its_method_and_unchanged(port: &dyn Blobs) {
         let acme = scope("acme");
         let put = port.presign(&acme, &at("k"), Method::Put, 5000).await.unwrap().unwrap();
+        assert_eq!(port.admit_put(&put.token, Millis(NOW)), Ok(()));
+        let late = port.admit_put(&put.token, Millis(NOW + 5000)).unwrap_err();
+        assert_eq!(late.code, Code::BlobPresignExpired);
         port.redeem_put(&put.token, Millis(NOW), object(b"from outside")).await.unwrap();
         assert_eq!(port.get(&acme, &at("k")).await.unwrap(), Some(object(b"from outside")));
         let get = port.presign(&acme, &at("k"), Method::Get, 5000).await.unwrap().unwrap();
         let crossed = port.redeem_put(&get.token, Millis(NOW), object(b"evil")).await.unwrap_err();
         assert_eq!(crossed.code, Code::BlobPresignNotFound);
+        assert_eq!(port.admit_put(&get.token, Millis(NOW)).unwrap_err().code, Code::BlobPresignNotFound);
         assert_eq!(port.redeem(&put.token, Millis(NOW)).await.unwrap_err().code, Code::BlobPresignNotFound);
         for place in 0..get.token.len() {
             let mut bytes = get.token.clone().into_bytes();

@@ -139,6 +139,18 @@ async fn a_queue_and_a_message_are_bounded() {
     for n in 0..2 {
         queue.publish(&at, "jobs".into(), json!(n)).await.unwrap();
     }
+    // What was taken may be put aside, though its letter is larger than a message may be; not without an end, and not with any reason.
+    let mut subject = "poison".to_owned();
+    queue.publish(&at, subject.clone(), json!("x".repeat(90))).await.unwrap();
+    for _ in 0..8 {
+        let held = queue.consume(&at, Consume::of(subject.as_str())).await.unwrap().unwrap();
+        let long = queue.dead_letter(&at, held.token.clone(), "r".repeat(5000)).await.unwrap_err();
+        assert_eq!(long.code, Code::InvalidArgument);
+        subject = queue.dead_letter(&at, held.token, "no good".into()).await.unwrap().unwrap();
+    }
+    let held = queue.consume(&at, Consume::of(subject.as_str())).await.unwrap().unwrap();
+    let refused = queue.dead_letter(&at, held.token, String::new()).await.unwrap_err();
+    assert!(refused.code == Code::InvalidArgument && refused.message.contains("8 times"), "{refused:?}");
     let full = queue.publish(&at, "jobs".into(), json!(3)).await.unwrap_err();
     assert_eq!(full.code, Code::QueueBackendUnavailable);
     queue.publish(&at, "other".into(), json!(3)).await.unwrap();

@@ -180,3 +180,31 @@ async fn a_text_in_double_quotes_is_a_name_and_no_value() {
     .await;
     assert_eq!(refusal.code, Code::SqlSyntaxError);
 }
+
+#[tokio::test]
+async fn a_statement_whose_steps_are_long_is_ended_by_the_clock() {
+    let (port, _folder) = open({
+        let mut limits = SqlLimits::default();
+        limits.steps = u64::MAX;
+        limits.statement_ms = 200;
+        limits
+    });
+    let sql = "WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + ? FROM n) SELECT max(length(randomblob(?))) AS m FROM n";
+    let told = refused(&port, "acme", "query", json!({ "sql": sql, "params": [0, 1, 100_000] })).await;
+    assert!(told.code == Code::InvalidArgument && told.message.contains("200 ms"), "{told:?}");
+    let short =
+        call(&port, "acme", "query", json!({ "sql": "SELECT length(?) AS l", "params": ["abc"] })).await;
+    assert_eq!(short["rows"], json!([{ "l": 3 }]), "the file is served as before");
+}
+
+#[tokio::test]
+async fn a_row_that_is_too_large_is_refused_before_it_is_copied() {
+    let (port, _folder) = open(SqlLimits::default());
+    let columns: Vec<String> = (0..100).map(|n| format!("zeroblob(?1) AS c{n}")).collect();
+    let sql = format!("SELECT {}", columns.join(", "));
+    let told = refused(&port, "acme", "query", json!({ "sql": sql, "params": [1_000_000] })).await;
+    assert!(told.code == Code::InvalidArgument && told.message.contains("8388608 bytes"), "{told:?}");
+    let told =
+        code(&port, "acme", "query", json!({ "sql": "SELECT zeroblob(?) AS c", "params": [2_000_000] }));
+    assert_eq!(told.await, Code::InvalidArgument, "a value has a bound of its own");
+}
