@@ -6,6 +6,7 @@ mod forks;
 mod hands;
 mod https;
 mod models;
+mod modules;
 mod nesting;
 mod notes;
 mod plugins;
