@@ -1,8 +1,9 @@
-//! How deep the loops of a function stand in each other.
+//! How deep the loops of a function stand in each other, and how often it branches.
 //!
-//! The compiler takes time that grows with the square of that: sixty thousand loops in each other are less than two hundred
-//! kilobytes, and minutes of compiling. Knowing the depth needs the length of every instruction, and nothing else about
-//! it; whether the instructions make sense is for the validator.
+//! The compiler takes time that grows with the square of the first: sixty thousand loops in each other are less than two hundred
+//! kilobytes, and minutes of compiling. And wherever branches meet, it may have to bring every local variable of the function from each of
+//! them, so the second counts times the local variables. Knowing both needs the length of every instruction, and nothing else
+//! about it; whether the instructions make sense is for the validator.
 
 use crate::Fault;
 use crate::scan::Reader;
@@ -10,14 +11,22 @@ use crate::scan::Reader;
 /// Nobody writes that many, and no compiler makes them.
 const MOST_LOOPS: usize = 256;
 
-/// The body of a function, behind its local variables.
-pub(crate) fn check(body: &mut Reader<'_>) -> Result<(), Fault> {
+/// The body of a function, behind its local variables. Gives how many ways there are from one piece of it to another.
+pub(crate) fn check(body: &mut Reader<'_>) -> Result<u64, Fault> {
     // For every open block, whether it is a loop.
     let mut blocks: Vec<bool> = Vec::new();
     let mut loops = 0;
+    let mut branches: u64 = 0;
     while !body.is_empty() {
         let opcode = body.byte()?;
+        // Blocks, their ends, and jumps. A table of jumps has as many as it has targets, and one more.
+        branches += u64::from(matches!(opcode, 0x02..=0x05 | 0x0b..=0x0d | 0x0f));
         match opcode {
+            0x0e => {
+                let targets = body.number()?.saturating_add(1);
+                branches = branches.saturating_add(targets.into());
+                (0..targets).try_for_each(|_| body.skip_number())?;
+            }
             0x02..=0x04 => {
                 body.skip_number()?;
                 let is_loop = opcode == 0x03;
@@ -33,13 +42,11 @@ pub(crate) fn check(body: &mut Reader<'_>) -> Result<(), Fault> {
             _ => skip_operands(opcode, body)?,
         }
     }
-    Ok(())
+    Ok(branches)
 }
 
 fn skip_operands(opcode: u8, body: &mut Reader<'_>) -> Result<(), Fault> {
     let numbers = match opcode {
-        // `br_table`: a list of targets, and one more.
-        0x0e => body.number()?.saturating_add(1),
         // `select` with types, which are one byte each.
         0x1c => {
             let types = body.number()?;

@@ -75,11 +75,15 @@ fn bodies(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<(), Fault> 
     if found > limits.functions {
         return Err(too_many("functions", found.into(), limits.functions.into()));
     }
-    let mut all: u64 = 0;
+    let (mut all, mut code, mut joined): (u64, u64, u64) = (0, 0, 0);
     for _ in 0..found {
         let size = section.number()?;
         if u64::from(size) > limits.function_bytes as u64 {
             return Err(too_many("bytes in one function", size.into(), limits.function_bytes as u64));
+        }
+        code += u64::from(size);
+        if code > limits.code_bytes as u64 {
+            return Err(too_many("bytes of code", code, limits.code_bytes as u64));
         }
         let mut body = Reader { bytes: section.take(size)? };
         let mut own: u64 = 0;
@@ -95,7 +99,12 @@ fn bodies(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<(), Fault> 
                 ));
             }
         }
-        nesting::check(&mut body)?;
+        let branches = nesting::check(&mut body)?;
+        joined = joined.saturating_add(branches.saturating_mul(own + 1));
+        if joined > limits.joined_values {
+            let what = "branches, each counted with the local variables of its function";
+            return Err(too_many(what, joined, limits.joined_values));
+        }
         all += own;
         if all > limits.locals.into() {
             return Err(too_many("local variables", all, limits.locals.into()));

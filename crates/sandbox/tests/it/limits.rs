@@ -211,6 +211,9 @@ fn a_module_with_too_much_of_something_is_refused_before_it_is_compiled() {
             body(&format!("(func {})", "nop ".repeat(270_000))),
             "bytes in one function",
         ),
+        ("code", many(&format!("(func {})", "nop ".repeat(200_000)), 22), "bytes of code"),
+        ("branches", body(&branching(3000, 6000)), "branches, each counted with the local variables"),
+        ("targets", body(&targeting(3000, 6000)), "branches, each counted with the local variables"),
         ("loops", body(&format!("(func {}{})", "(loop ".repeat(257), ")".repeat(257))), "at most 256"),
         ("bytes", body(&format!(r#"(data "{}")"#, "x".repeat(9 << 20))), "at most 8388608"),
     ];
@@ -221,6 +224,21 @@ fn a_module_with_too_much_of_something_is_refused_before_it_is_compiled() {
             other => panic!("{what}: {other:?}"),
         }
     }
+}
+
+/// A function of so many local variables that branches so often.
+fn branching(locals: usize, branches: usize) -> String {
+    let branch = "(br_if 0 (i32.const 1))";
+    format!("(func (local {}) (block {}))", "i32 ".repeat(locals), branch.repeat(branches))
+}
+
+/// A function of so many local variables with a table of so many targets.
+fn targeting(locals: usize, targets: usize) -> String {
+    format!(
+        "(func (local {}) (block (br_table {} (i32.const 1))))",
+        "i32 ".repeat(locals),
+        "0 ".repeat(targets)
+    )
 }
 
 /// Every form that an instruction can have, in the loop that is one too many only if none of them was misread.
