@@ -68,8 +68,12 @@ pub struct ModuleLimits {
     pub function_bytes: usize,
     /// The bodies of all functions.
     pub code_bytes: usize,
-    /// The branches of each function times its local variables, of all functions: where branches meet, the compiler may have to bring
-    /// every variable from each of them.
+    /// Branches and calls of one function: blocks, their ends, jumps and the targets of tables of jumps; calls, and what becomes one.
+    pub pieces_per_function: u32,
+    /// Branches and calls of all functions.
+    pub pieces: u32,
+    /// The square of the branches of each function times its parameters and local variables, of all functions. Where branches meet,
+    /// the compiler may have to bring every variable from each of them, and looks at all of them for each.
     pub joined_values: u64,
     /// Local variables of one function.
     pub locals_per_function: u32,
@@ -95,9 +99,11 @@ impl ModuleLimits {
         values_per_type: 32,
         imports: 64,
         functions: 20_000,
-        function_bytes: 256 << 10,
+        function_bytes: 128 << 10,
         code_bytes: 4 << 20,
-        joined_values: 16_000_000,
+        pieces_per_function: 10_000,
+        pieces: 200_000,
+        joined_values: 5_000_000_000,
         locals_per_function: 5_000,
         locals: 500_000,
         tables: 4,
