@@ -1,12 +1,18 @@
 //! Channels: how a write is combined with what is there, and who may write.
 
+mod reach;
+
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::definition::channel::Reducer;
-use crate::definition::{Channel, Node};
+use crate::definition::{Channel, Definition, Node};
 use crate::event::Millis;
 use crate::failure::FailureCode;
 use crate::state::RunError;
+
+pub use self::reach::Reach;
 
 /// The most entries of a channel that sets no limit itself: a run folds to one state in memory.
 pub const MAX_ENTRIES: usize = 100_000;
@@ -29,6 +35,13 @@ pub struct Rules<'a> {
     pub max_size: Option<u64>,
     /// How long an entry is kept, in milliseconds.
     pub ttl_ms: Option<u64>,
+}
+
+impl<'a> Rules<'a> {
+    /// Those of a declared channel.
+    pub fn of(channel: &'a Channel) -> Self {
+        Self { reducer: &channel.reducer, max_size: channel.max_size, ttl_ms: channel.ttl_ms }
+    }
 }
 
 impl ChannelState {
@@ -192,31 +205,90 @@ pub fn check_write(
     current: Option<&ChannelState>,
     now: Millis,
 ) -> Result<(), RunError> {
-    if !allowed(channel.writers.as_deref(), node) {
-        return Err(denied(name, node, "writers"));
+    check_writer(name, channel, node)?;
+    check_value(name, channel, write, current, now)
+}
+
+/// Checks that a node may write to a channel.
+///
+/// # Errors
+/// When it may not.
+pub fn check_writer(name: &str, channel: &Channel, node: &Node) -> Result<(), RunError> {
+    if allowed(channel.writers.as_deref(), node) { Ok(()) } else { Err(denied(name, node, "writers")) }
+}
+
+/// Checks what is written, whoever writes it.
+fn check_value(
+    name: &str,
+    channel: &Channel,
+    write: &Value,
+    current: Option<&ChannelState>,
+    now: Millis,
+) -> Result<(), RunError> {
+    check_shape(name, channel, write)?;
+    let most = channel.max_size.filter(|_| channel.reducer != Reducer::Append);
+    if most.is_none() && channel.schema.is_none() {
+        return Ok(());
     }
+    let after = ChannelState::write(current.cloned(), write, now, &Rules::of(channel));
+    check_size(name, channel, &after)?;
+    check_schema(name, channel, &after)
+}
+
+/// What a reducer can combine at all.
+fn check_shape(name: &str, channel: &Channel, write: &Value) -> Result<(), RunError> {
     let shaped = match channel.reducer {
         Reducer::Counter => write.is_number(),
         Reducer::Merge => write.is_object(),
         _ => true,
     };
-    if !shaped {
-        let expected = if channel.reducer == Reducer::Counter { "a number" } else { "an object" };
-        return Err(invalid(name, &format!("a write to it has to be {expected}")));
-    }
-    let most = channel.max_size.filter(|_| channel.reducer != Reducer::Append);
-    if most.is_none() && channel.schema.is_none() {
+    if shaped {
         return Ok(());
     }
-    let rules = Rules { reducer: &channel.reducer, max_size: channel.max_size, ttl_ms: channel.ttl_ms };
-    let after = ChannelState::write(current.cloned(), write, now, &rules);
+    let expected = if channel.reducer == Reducer::Counter { "a number" } else { "an object" };
+    Err(invalid(name, &format!("a write to it has to be {expected}")))
+}
+
+fn check_size(name: &str, channel: &Channel, after: &ChannelState) -> Result<(), RunError> {
+    let most = channel.max_size.filter(|_| channel.reducer != Reducer::Append);
     if most.is_some_and(|most| u64::try_from(after.size()).is_ok_and(|size| size > most)) {
         return Err(invalid(name, "it is full: its `maxSize` is reached"));
     }
+    Ok(())
+}
+
+fn check_schema(name: &str, channel: &Channel, after: &ChannelState) -> Result<(), RunError> {
     if channel.schema.as_ref().is_some_and(|schema| !schema.is_valid(&after.value)) {
         return Err(invalid(name, "its value would not be what its schema says"));
     }
     Ok(())
+}
+
+/// Checks many writes of one node before the first of them is recorded, as work that ends has them. Each was checked where it was made,
+/// on what was there then. So the schema is held against what all of them come to, once for each channel.
+///
+/// # Errors
+/// What is wrong with one of them, or with all of them together.
+pub(crate) fn check_writes<'a>(
+    definition: &Definition,
+    states: &BTreeMap<String, ChannelState>,
+    node: &Node,
+    writes: impl Iterator<Item = (&'a str, &'a Value)>,
+    now: Millis,
+) -> Result<(), RunError> {
+    let mut after: BTreeMap<&str, ChannelState> = BTreeMap::new();
+    for (name, write) in writes {
+        let Some(channel) = definition.channels.get(name) else {
+            return Err(denied(name, node, "writers"));
+        };
+        check_writer(name, channel, node)?;
+        check_shape(name, channel, write)?;
+        let current = after.remove(name).or_else(|| states.get(name).cloned());
+        let state = ChannelState::write(current, write, now, &Rules::of(channel));
+        check_size(name, channel, &state)?;
+        after.insert(name, state);
+    }
+    after.iter().try_for_each(|(name, state)| check_schema(name, &definition.channels[*name], state))
 }
 
 /// Checks that a node may read a channel.

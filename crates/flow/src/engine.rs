@@ -12,6 +12,7 @@
 //! children child runs, with mapping          halt     pause, resume, cancel, fail
 //! guide    guided sessions of agents         handoff  what agents are handed and give back
 //! recover  going on after a stop or a fork    replay   repeating a run from its log
+//! inherit  what a fork takes over beside the log
 //! caps     limits    bounds sizes of values   ports  inputs of nodes   ids      derived, never drawn
 //! ```
 
@@ -24,6 +25,7 @@ pub mod guide;
 mod halt;
 mod handoff;
 pub mod ids;
+pub mod inherit;
 pub mod limits;
 pub(crate) mod mapping;
 mod nodes;
@@ -355,6 +357,8 @@ pub struct Call {
     pub inputs: Map<String, Value>,
     /// The variables of the run when it was asked for.
     pub variables: Map<String, Value>,
+    /// The channels of the run when it was asked for, as the node finds them. Only those who bring nodes of packs get any.
+    pub channels: crate::channel::Reach,
     /// What the caller of the run configured.
     pub configurable: Map<String, Value>,
     /// What the caller of the run said about it.

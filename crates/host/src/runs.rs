@@ -32,6 +32,7 @@ mod feed;
 mod fork;
 mod guide;
 pub mod idempotency;
+mod inherit;
 mod interrupts;
 pub mod keys;
 pub(crate) mod listening;

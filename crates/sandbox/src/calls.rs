@@ -117,6 +117,7 @@ fn set(
 ) -> Result<i32, wasmtime::Error> {
     let name = read(caller, name, "a name")?;
     let value = read(caller, value, "a value")?;
+    caller.data_mut().enter_write(name.len() + value.len()).map_err(Stop::from)?;
     let (Some(text), Some(parsed)) = (name_of(&name), parse(&value)) else {
         return Ok(Status::ValidationError.as_i32());
     };

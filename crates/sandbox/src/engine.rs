@@ -1,11 +1,13 @@
 //! The sandbox: one engine, one clock, one cache.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use canon::digest::Digest;
 use wasmtime::{Config, Engine, OptLevel, WasmFeatures};
 
 use crate::cache::Cache;
+use crate::compiler::Compiler;
 use crate::module::host_fault;
 use crate::ticker::Ticker;
 use crate::{Fault, HostCalls, Invocation, Module, ModuleLimits, Pack, Report, pack, run, scan};
@@ -21,11 +23,17 @@ pub struct Options {
     pub module_limits: ModuleLimits,
     /// How much compiled code is kept.
     pub cache_bytes: usize,
+    /// How long anybody waits for a module to be compiled, and as long again for other modules before it.
+    pub compile_limit: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { module_limits: ModuleLimits::DEFAULT, cache_bytes: 64 << 20 }
+        Self {
+            module_limits: ModuleLimits::DEFAULT,
+            cache_bytes: 64 << 20,
+            compile_limit: Duration::from_secs(60),
+        }
     }
 }
 
@@ -38,8 +46,7 @@ struct Shared {
     ticker: Ticker,
     cache: Cache,
     limits: ModuleLimits,
-    /// How many modules were compiled. Whoever has the lock compiles.
-    compiled: Mutex<u64>,
+    compiler: Compiler,
 }
 
 impl Sandbox {
@@ -54,14 +61,17 @@ impl Sandbox {
         let ticker =
             Ticker::start(engine.clone()).map_err(|error| Fault::Host { reason: error.to_string() })?;
         let cache = Cache::new(options.cache_bytes);
-        let (limits, compiled) = (options.module_limits, Mutex::default());
-        Ok(Self(Arc::new(Shared { engine, ticker, cache, limits, compiled })))
+        let (limits, compiler) = (options.module_limits, Compiler::new(options.compile_limit));
+        Ok(Self(Arc::new(Shared { engine, ticker, cache, limits, compiler })))
     }
 
     /// A module from its bytes: compiled now, or earlier from the same bytes.
     ///
     /// Whatever reaches outside is refused here, as [`Fault::Escape`]. Which host calls it may have is not decided here,
     /// but by the grants of each invocation.
+    ///
+    /// It returns within the limits of the [`Options`]. A module that takes longer is compiled to the end all the same, and is there
+    /// when it is asked for again.
     ///
     /// A module that is there already costs the digest of its bytes, which is much for a large one: who runs it often keeps
     /// it.
@@ -72,16 +82,15 @@ impl Sandbox {
             return Ok(module);
         }
         scan::scan(bytes, &self.0.limits)?;
-        // One at a time: the compiler takes all cores for one module, and memory for each that it is given. Those who bring many hostile
-        // modules at once wait for each other, and those who bring the same one find it.
-        let mut count = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = self.0.cache.get(&digest) {
-            return Ok(module);
-        }
-        *count += 1;
-        let compiled = wasmtime::Module::from_binary(&self.0.engine, bytes)
-            .map_err(|error| Fault::bad_module(canon::budget::truncate(&format!("{error:#}"), 500)))?;
-        Ok(self.0.cache.put(Module::new(&compiled, digest)?))
+        // One at a time: the compiler takes all cores for one module, and memory for each that it is given. Those who bring the same one
+        // find it.
+        let (shared, bytes) = (Arc::clone(&self.0), bytes.to_vec());
+        let work = move || {
+            let compiled = wasmtime::Module::from_binary(&shared.engine, &bytes)
+                .map_err(|error| Fault::bad_module(canon::budget::truncate(&format!("{error:#}"), 500)))?;
+            Ok(shared.cache.put(Module::new(&compiled, digest)?))
+        };
+        self.0.compiler.compile(|| self.0.cache.get(&digest), work)
     }
 
     /// What a module says that it is: its version, its name and its nodes. Asked once, in an instance that can call
@@ -100,7 +109,7 @@ impl Sandbox {
 
     /// How many modules were given to the compiler so far.
     pub fn compiled(&self) -> u64 {
-        *self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.compiler.compiled()
     }
 
     /// How many compiled modules are kept.

@@ -31,6 +31,12 @@ pub enum Fault {
         /// What is wrong with it.
         reason: String,
     },
+    /// The compiler was not done with the module, or with those before it, in time.
+    #[error("the module was not compiled within {limit_ms} ms; ask again later, or bring a smaller one")]
+    CompileTimeout {
+        /// The limit in milliseconds.
+        limit_ms: u64,
+    },
     /// The module speaks another version of the ABI.
     #[error("the module declares ABI version {declared}; this host supports {supported}")]
     UnsupportedAbi {
@@ -133,12 +139,13 @@ impl Breach {
         }
     }
 
-    /// The `observed` of the `cap.breached` event: never less than the limit.
+    /// The `observed` of the `cap.breached` event: always more than the limit, at which a module may still be.
     pub fn observed(&self) -> u64 {
+        let over = self.limit().saturating_add(1);
         match self {
-            Self::Memory { limit, requested } => requested.unwrap_or(limit.saturating_add(1)),
-            Self::Time { limit_ms, elapsed_ms } => *elapsed_ms.max(limit_ms),
-            Self::Fuel { limit } => *limit,
+            Self::Memory { requested, .. } => requested.map_or(over, |requested| requested.max(over)),
+            Self::Time { elapsed_ms, .. } => (*elapsed_ms).max(over),
+            Self::Fuel { .. } => over,
         }
     }
 }
@@ -186,6 +193,8 @@ pub enum FaultCode {
     CapabilityDenied,
     /// `sandbox_bad_module`.
     BadModule,
+    /// `sandbox_compile_timeout`.
+    CompileTimeout,
     /// `unsupported_abi_version`.
     UnsupportedAbiVersion,
     /// `sandbox_unknown_node`.
@@ -213,6 +222,7 @@ impl FaultCode {
         Self::EscapeAttempt,
         Self::CapabilityDenied,
         Self::BadModule,
+        Self::CompileTimeout,
         Self::UnsupportedAbiVersion,
         Self::UnknownNode,
         Self::Trap,
@@ -232,6 +242,7 @@ impl FaultCode {
             Self::EscapeAttempt => "sandbox_escape_attempt",
             Self::CapabilityDenied => "sandbox_capability_denied",
             Self::BadModule => "sandbox_bad_module",
+            Self::CompileTimeout => "sandbox_compile_timeout",
             Self::UnsupportedAbiVersion => "unsupported_abi_version",
             Self::UnknownNode => "sandbox_unknown_node",
             Self::Trap => "sandbox_trap",
@@ -254,6 +265,7 @@ impl Fault {
             Self::Escape { .. } => FaultCode::EscapeAttempt,
             Self::CapabilityDenied { .. } => FaultCode::CapabilityDenied,
             Self::BadModule { .. } => FaultCode::BadModule,
+            Self::CompileTimeout { .. } => FaultCode::CompileTimeout,
             Self::UnsupportedAbi { .. } => FaultCode::UnsupportedAbiVersion,
             Self::UnknownNode { .. } => FaultCode::UnknownNode,
             Self::Trapped { .. } => FaultCode::Trap,
@@ -296,6 +308,7 @@ impl Fault {
                 put("declared", (*declared).into());
                 put("supported", json!([supported]));
             }
+            Self::CompileTimeout { limit_ms } => put("limitMs", (*limit_ms).into()),
             Self::UnknownNode { type_id } => put("typeId", type_id.as_str().into()),
             Self::Diverged { index, .. } => put("index", (*index).into()),
             Self::RequestTooLarge { bytes, limit } => {

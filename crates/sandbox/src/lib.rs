@@ -33,6 +33,7 @@
 mod abi;
 mod cache;
 mod calls;
+mod compiler;
 pub mod conformance;
 mod engine;
 mod fault;

@@ -20,6 +20,10 @@ pub struct Limits {
     pub host_calls: usize,
     /// What the answers in the journal may weigh.
     pub journal_bytes: usize,
+    /// How often channels and variables may be written, refused writes included: the host keeps them until the module ends.
+    pub writes: usize,
+    /// How many bytes of names and values that may be.
+    pub write_bytes: usize,
     /// How many bytes of messages reach [`HostCalls::log`](crate::HostCalls::log).
     pub log_bytes: usize,
 }
@@ -34,6 +38,8 @@ impl Limits {
         response_bytes: 4 << 20,
         host_calls: 10_000,
         journal_bytes: 4 << 20,
+        writes: 1_000,
+        write_bytes: 4 << 20,
         log_bytes: 64 << 10,
     };
 }
@@ -60,6 +66,15 @@ pub struct ModuleLimits {
     pub functions: u32,
     /// The body of one function.
     pub function_bytes: usize,
+    /// The bodies of all functions.
+    pub code_bytes: usize,
+    /// Branches and calls of one function: blocks, their ends, jumps and the targets of tables of jumps; calls, and what becomes one.
+    pub pieces_per_function: u32,
+    /// Branches and calls of all functions.
+    pub pieces: u32,
+    /// The square of the branches of each function times its parameters and local variables, of all functions. Where branches meet,
+    /// the compiler may have to bring every variable from each of them, and looks at all of them for each.
+    pub joined_values: u64,
     /// Local variables of one function.
     pub locals_per_function: u32,
     /// Local variables of all functions.
@@ -84,7 +99,11 @@ impl ModuleLimits {
         values_per_type: 32,
         imports: 64,
         functions: 20_000,
-        function_bytes: 256 << 10,
+        function_bytes: 128 << 10,
+        code_bytes: 4 << 20,
+        pieces_per_function: 10_000,
+        pieces: 200_000,
+        joined_values: 5_000_000_000,
         locals_per_function: 5_000,
         locals: 500_000,
         tables: 4,

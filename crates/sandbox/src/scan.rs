@@ -4,7 +4,8 @@
 //! fifty thousand local variables each are a few hundred kilobytes. So the sections are walked once, counts are held
 //! against limits, and nothing is believed: what does not add up is left to the validator or refused.
 
-use crate::{Fault, ModuleLimits, nesting};
+use crate::nesting::{self, Work};
+use crate::{Fault, ModuleLimits};
 
 /// `\0asm`, and version 1 of core modules. Components have another version.
 const HEADER: &[u8] = b"\0asm\x01\0\0\0";
@@ -22,20 +23,21 @@ pub(crate) fn scan(bytes: &[u8], limits: &ModuleLimits) -> Result<(), Fault> {
         return Err(Fault::bad_module("it does not start like a core module of version 1"));
     };
     let mut reader = Reader { bytes: body };
+    let mut signatures = Signatures::default();
     while !reader.bytes.is_empty() {
         let id = reader.byte()?;
         let size = reader.number()?;
         let mut section = Reader { bytes: reader.take(size)? };
         match id {
-            1 => types(&mut section, limits)?,
+            1 => signatures.params = types(&mut section, limits)?,
             2 => count(&mut section, "imports", limits.imports)?,
-            3 => count(&mut section, "functions", limits.functions)?,
+            3 => signatures.types = functions(&mut section, limits)?,
             4 => count(&mut section, "tables", limits.tables)?,
             5 => count(&mut section, "memories", 1)?,
             6 => count(&mut section, "globals", limits.globals)?,
             7 => count(&mut section, "exports", limits.exports)?,
             9 => count(&mut section, "element segments", limits.elements)?,
-            10 => bodies(&mut section, limits)?,
+            10 => bodies(&mut section, &signatures, limits)?,
             11 => count(&mut section, "data segments", limits.data)?,
             // Custom sections, the start function, the count of data segments; anything else is for the validator.
             _ => {}
@@ -44,13 +46,30 @@ pub(crate) fn scan(bytes: &[u8], limits: &ModuleLimits) -> Result<(), Fault> {
     Ok(())
 }
 
+/// How many parameters functions have.
+#[derive(Default)]
+struct Signatures {
+    /// By type.
+    params: Vec<u32>,
+    /// The type of each function.
+    types: Vec<u32>,
+}
+
+impl Signatures {
+    fn params_of(&self, function: u32) -> Option<u32> {
+        let ty = self.types.get(usize::try_from(function).ok()?)?;
+        self.params.get(usize::try_from(*ty).ok()?).copied()
+    }
+}
+
 fn count(section: &mut Reader<'_>, what: &str, limit: u32) -> Result<(), Fault> {
     let found = section.number()?;
     if found > limit { Err(too_many(what, found.into(), limit.into())) } else { Ok(()) }
 }
 
 /// Function types only; what else there could be in this section is switched off.
-fn types(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<(), Fault> {
+fn types(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<Vec<u32>, Fault> {
+    let mut params = Vec::new();
     let found = section.number()?;
     if found > limits.types {
         return Err(too_many("types", found.into(), limits.types.into()));
@@ -59,27 +78,43 @@ fn types(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<(), Fault> {
         if section.byte()? != 0x60 {
             return Err(Fault::bad_module("it declares a type that is no function type"));
         }
-        for what in ["parameters in one type", "results in one type"] {
+        let mut values = |what: &str| {
             let values = section.number()?;
             if values > limits.values_per_type {
                 return Err(too_many(what, values.into(), limits.values_per_type.into()));
             }
             section.take(values)?;
-        }
+            Ok(values)
+        };
+        params.push(values("parameters in one type")?);
+        values("results in one type")?;
     }
-    Ok(())
+    Ok(params)
 }
 
-fn bodies(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<(), Fault> {
+/// The type of each function that has a body.
+fn functions(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<Vec<u32>, Fault> {
     let found = section.number()?;
     if found > limits.functions {
         return Err(too_many("functions", found.into(), limits.functions.into()));
     }
-    let mut all: u64 = 0;
-    for _ in 0..found {
+    (0..found).map(|_| section.number()).collect()
+}
+
+fn bodies(section: &mut Reader<'_>, signatures: &Signatures, limits: &ModuleLimits) -> Result<(), Fault> {
+    let found = section.number()?;
+    if found > limits.functions {
+        return Err(too_many("functions", found.into(), limits.functions.into()));
+    }
+    let (mut all, mut code, mut pieces, mut joined): (u64, u64, u64, u64) = (0, 0, 0, 0);
+    for function in 0..found {
         let size = section.number()?;
         if u64::from(size) > limits.function_bytes as u64 {
             return Err(too_many("bytes in one function", size.into(), limits.function_bytes as u64));
+        }
+        code += u64::from(size);
+        if code > limits.code_bytes as u64 {
+            return Err(too_many("bytes of code", code, limits.code_bytes as u64));
         }
         let mut body = Reader { bytes: section.take(size)? };
         let mut own: u64 = 0;
@@ -95,7 +130,25 @@ fn bodies(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<(), Fault> 
                 ));
             }
         }
-        nesting::check(&mut body)?;
+        let Work { branches, calls, has_wide_blocks } = nesting::check(&mut body)?;
+        let own_pieces = branches.saturating_add(calls);
+        if own_pieces > limits.pieces_per_function.into() {
+            let limit = limits.pieces_per_function.into();
+            return Err(too_many("branches and calls in one function", own_pieces, limit));
+        }
+        pieces = pieces.saturating_add(own_pieces);
+        if pieces > limits.pieces.into() {
+            return Err(too_many("branches and calls", pieces, limits.pieces.into()));
+        }
+        // A function without a type is refused by the validator.
+        let params = signatures.params_of(function).unwrap_or(limits.values_per_type);
+        let wide = if has_wide_blocks { limits.values_per_type } else { 0 };
+        let brought = own.saturating_add(params.into()).saturating_add(wide.into()).saturating_add(1);
+        joined = joined.saturating_add(branches.saturating_mul(branches).saturating_mul(brought));
+        if joined > limits.joined_values {
+            let what = "values to bring to where branches meet, by the square of the branches";
+            return Err(too_many(what, joined, limits.joined_values));
+        }
         all += own;
         if all > limits.locals.into() {
             return Err(too_many("local variables", all, limits.locals.into()));

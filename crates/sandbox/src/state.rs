@@ -37,6 +37,8 @@ pub(crate) struct State {
     /// The host is in the middle of a call and asked the module for memory.
     pub(crate) allocating: bool,
     calls: usize,
+    writes: usize,
+    write_bytes: usize,
     log_bytes: usize,
     pub(crate) logs_dropped: u64,
 }
@@ -59,6 +61,8 @@ impl State {
             ready: false,
             allocating: false,
             calls: 0,
+            writes: 0,
+            write_bytes: 0,
             log_bytes: 0,
             logs_dropped: 0,
         }
@@ -91,6 +95,23 @@ impl State {
             return Err(Fault::misbehaved(format!("it made more than {limit} host calls")));
         }
         self.check_time()
+    }
+
+    /// At the beginning of every write. Those that a journal answers count too, so that a run that is repeated ends where it ended.
+    pub(crate) fn enter_write(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.writes += 1;
+        self.write_bytes = self.write_bytes.saturating_add(bytes);
+        let Limits { writes, write_bytes, .. } = self.limits;
+        if self.writes > writes {
+            return Err(Fault::misbehaved(format!(
+                "it wrote to channels and variables more than {writes} times"
+            )));
+        }
+        if self.write_bytes > write_bytes {
+            let reason = format!("it wrote more than {write_bytes} bytes to channels and variables");
+            return Err(Fault::misbehaved(reason));
+        }
+        Ok(())
     }
 
     /// The recorded answer to this question, or that of the host, which is recorded.

@@ -91,6 +91,14 @@ pub(super) fn check(what: &str, members: &Map<String, Value>) -> Result<(), RunE
     }
 }
 
+/// Checks one value.
+pub(crate) fn check_value(what: &str, value: &Value) -> Result<(), RunError> {
+    match problem(value) {
+        None => Ok(()),
+        Some(problem) => Err(RunError::of(FailureCode::ValidationError, format!("{what} {problem}"))),
+    }
+}
+
 /// Checks what came from outside.
 pub(super) fn check_answer(field: &str, value: &Value) -> Result<(), Refusal> {
     match problem(value) {

@@ -110,11 +110,13 @@ pub(super) fn performed(
     }
 }
 
-/// Records what happens while the host does the work of a node.
-pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) {
-    if turn.node(node).kind.is_called() {
+/// Records what happens while the host does the work of a node, if it decides nothing. Whether it was.
+pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> bool {
+    let recorded = turn.node(node).kind.is_called() && !told.iter().any(called::decides);
+    if recorded {
         called::record(turn, node, told);
     }
+    recorded
 }
 
 /// How long a delay takes: the caller's seconds, the port, and then the configuration.

@@ -171,9 +171,8 @@ impl Turn<'_> {
     ) -> Result<(), Refusal> {
         let refusal = Refusal::Conflict { status: self.state.status };
         let node = self.awaiting(node_id, ordinal).filter(|_| !self.is_halted());
-        let node = node.filter(|_| bounds::check_told(&told).is_ok()).ok_or(refusal)?;
-        nodes::tells(self, node, told);
-        Ok(())
+        let node = node.filter(|_| bounds::check_told(&told).is_ok());
+        if node.is_some_and(|node| nodes::tells(self, node, told)) { Ok(()) } else { Err(refusal) }
     }
 
     /// The node that waits for this effect of its own.

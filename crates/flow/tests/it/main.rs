@@ -23,6 +23,7 @@ mod handoffs;
 mod interrupts;
 mod lifecycle;
 mod model;
+mod module_writes;
 mod orchestration;
 mod redact;
 mod replay;

@@ -150,6 +150,7 @@ fn module_types(
 ) -> Result<Vec<(String, ModuleType)>, LoadError> {
     let InstalledPack { manifest, record } = installed.load(name, version, true)?;
     let Some(entry) = wasm_entry(&manifest) else { return Ok(Vec::new()) };
+    check_abi(&manifest)?;
     let bytes = installed.read_file(&record, &entry)?;
     let module = sandbox.compile(&bytes)?;
     let inside = sandbox.pack(&module)?;
@@ -158,6 +159,18 @@ fn module_types(
     let declared = manifest.type_ids();
     let types = inside.node_ids.into_iter().filter(|type_id| declared.contains(&type_id.as_str()));
     Ok(types.map(|type_id| (type_id, kind.clone())).collect())
+}
+
+/// Whether the version of the ABI that the manifest declares is served here. A manifest need not declare one: the module says it too.
+fn check_abi(manifest: &Manifest) -> Result<(), Fault> {
+    let wasm = manifest.runtime().and_then(|runtime| runtime.wasm.as_ref());
+    let declared = wasm.map(|wasm| i32::try_from(wasm.abi_version).unwrap_or(i32::MAX));
+    match declared {
+        Some(declared) if !ABI_VERSIONS.contains(&declared) => {
+            Err(Fault::UnsupportedAbi { declared, supported: ABI_VERSION })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The module of a pack that is one.

@@ -1,10 +1,13 @@
 //! Nodes that packs bring, as WebAssembly.
 //!
-//! A module has no effect of its own: what it may ask of the host is to read what the node was given, to set variables, to log, the time and
-//! random bytes that follow from the run. So a call that is made again gives the same, or nobody ever saw the first.
+//! A module has no effect of its own: what it may ask of the host is to read what the node was given, to set variables and write to
+//! channels, to log, the time and random bytes that follow from the run. So a call that is made again gives the same, or nobody ever saw
+//! the first. What it wrote is recorded when it completes or waits, and not at all when it fails.
 //!
 //! A module that waits for somebody ends, and is run again from its beginning once there is an answer. What it was given before is kept
-//! with the record of its first run, so that it finds the same again up to the place where it asked.
+//! with the record of its first run, so that it finds the same again up to the place where it asked. A fork takes that record over.
+
+mod calls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,17 +18,12 @@ use flow::engine::{Resumption, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
 use flow::state::RunError;
-use sandbox::{
-    Entry, Fault, Grants, HostCalls, InterruptAnswer, Invocation, Journal, Limits, LogLevel, Module, Outcome,
-    Report, Sandbox, Seed, Status,
-};
+use sandbox::{Entry, Fault, Grants, Invocation, Journal, Limits, Module, Outcome, Report, Sandbox, Seed};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use self::calls::Calls;
 use super::{Asked, Performed, not_served};
-
-/// How many messages of one call are recorded.
-const MAX_LOGS: usize = 100;
 
 /// The nodes of our own that workflows for tests may name, and the packs that they would come from.
 const EXAMPLES: [(&str, &str); 2] = [
@@ -98,13 +96,7 @@ impl Modules {
         };
         let (beginning, answer) = Beginning::of(asked);
         let (sandbox, invocation) = (self.sandbox.clone(), invocation(&kind, asked, &beginning));
-        let calls = Calls {
-            variables: asked.call.variables.clone(),
-            now_ms: i64::try_from(asked.now.0).unwrap_or(i64::MAX),
-            told: Vec::new(),
-            answer,
-            waits: false,
-        };
+        let calls = Calls::new(asked, answer);
         let called = tokio::task::spawn_blocking(move || sandbox.invoke(&kind.module, &invocation, calls));
         match called.await {
             Ok((report, calls)) => performed(asked.node_id, report, calls, beginning),
@@ -120,6 +112,10 @@ impl Modules {
 #[derive(Debug, Deserialize, Serialize)]
 struct Beginning {
     inputs: Value,
+    /// The context of its request. It names the run that it began in, which its random bytes follow from too: a module that is run again
+    /// in a fork has to do there what it did in the source. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    context: Option<Value>,
     /// The answer to what it asked by ending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resume: Option<Value>,
@@ -132,88 +128,56 @@ impl Beginning {
     /// What this run begins with, and the answer to the first thing that it asks by a call and that its journal does not answer.
     fn of(asked: Asked<'_>) -> (Self, Option<Value>) {
         let call = asked.call;
-        // A node without ports is given what the run has.
-        let inputs = if call.inputs.is_empty() { &call.variables } else { &call.inputs };
-        let anew = |resume| Self { inputs: Value::Object(inputs.clone()), resume, journal: None };
-        let Some(Resumption { value, .. }) = &call.resumption else { return (anew(None), None) };
-        let kept = asked.kept.and_then(|kept| Self::deserialize(kept).ok());
-        match kept {
-            Some(kept) if kept.journal.is_some() => (kept, Some(value.clone())),
-            Some(kept) => (Self { resume: Some(value.clone()), ..kept }, None),
-            // A fork has the answers of its source and not its records: the module is told, whichever way it asks.
-            None => (anew(Some(value.clone())), Some(value.clone())),
-        }
+        let anew = |resume| {
+            // A node without ports is given what the run has.
+            let inputs = if call.inputs.is_empty() { calls::readable(asked) } else { call.inputs.clone() };
+            Self { inputs: Value::Object(inputs), context: None, resume, journal: None }
+        };
+        let (beginning, answer) = match &call.resumption {
+            None => (anew(None), None),
+            Some(Resumption { value, .. }) => {
+                let kept = asked.kept.and_then(|kept| Self::deserialize(kept).ok());
+                match kept {
+                    Some(kept) if kept.journal.is_some() => (kept, Some(value.clone())),
+                    Some(kept) => (Self { resume: Some(value.clone()), ..kept }, None),
+                    // Nothing is left of what it did before: the module is told, whichever way it asks.
+                    None => (anew(Some(value.clone())), Some(value.clone())),
+                }
+            }
+        };
+        let context = beginning.context.unwrap_or_else(|| context(asked));
+        (Self { context: Some(context), ..beginning }, answer)
+    }
+
+    /// The run that the module began in.
+    fn run_id<'a>(&'a self, asked: Asked<'a>) -> &'a str {
+        let began = self.context.as_ref().and_then(|context| context.get("runId")?.as_str());
+        began.unwrap_or(asked.run_id)
     }
 }
 
-fn invocation(kind: &ModuleType, asked: Asked<'_>, beginning: &Beginning) -> Invocation {
+fn context(asked: Asked<'_>) -> Value {
     let call = asked.call;
-    let mut invocation = Invocation::new(Entry::Node(call.type_id.clone()));
-    invocation.context = json!({
+    json!({
         "runId": asked.run_id, "nodeId": asked.node_id, "tenantId": asked.tenant, "attempt": call.attempt,
         "configurable": call.configurable, "agent": call.agent, "config": call.config,
-    });
+    })
+}
+
+fn invocation(kind: &ModuleType, asked: Asked<'_>, beginning: &Beginning) -> Invocation {
+    let mut invocation = Invocation::new(Entry::Node(asked.call.type_id.clone()));
+    invocation.context = beginning.context.clone().unwrap_or_default();
     invocation.inputs = beginning.inputs.clone();
     invocation.resume = beginning.resume.clone();
     invocation.recorded = beginning.journal.clone().unwrap_or_default();
     invocation.grants = kind.grants.clone();
     invocation.limits = kind.limits;
     invocation.seed = Seed {
-        run_id: asked.run_id.to_owned(),
+        run_id: beginning.run_id(asked).to_owned(),
         node_id: asked.node_id.to_owned(),
-        attempt: u64::from(call.attempt),
+        attempt: u64::from(asked.call.attempt),
     };
     invocation
-}
-
-/// What a module asks of the host, and what it is told.
-struct Calls {
-    variables: Map<String, Value>,
-    now_ms: i64,
-    told: Vec<Told>,
-    /// What the next question is answered with.
-    answer: Option<Value>,
-    /// Whether it asked something that nobody has answered yet.
-    waits: bool,
-}
-
-impl HostCalls for Calls {
-    fn variable_get(&mut self, key: &str) -> Option<Value> {
-        self.variables.get(key).cloned()
-    }
-
-    fn variable_set(&mut self, key: &str, value: Value) -> Status {
-        self.variables.insert(key.to_owned(), value.clone());
-        self.told.push(Told::new(EventKind::VariableChanged, json!({"name": key, "next": value})));
-        Status::Ok
-    }
-
-    fn interrupt(&mut self, _payload: &Value) -> InterruptAnswer {
-        match self.answer.take() {
-            Some(answer) => InterruptAnswer::Resume(answer),
-            None => {
-                self.waits = true;
-                InterruptAnswer::Suspend
-            }
-        }
-    }
-
-    fn now_ms(&mut self) -> Option<i64> {
-        Some(self.now_ms)
-    }
-
-    fn log(&mut self, level: LogLevel, message: &str) {
-        let logged = self.told.iter().filter(|told| told.kind == EventKind::LogAppended).count();
-        if logged < MAX_LOGS {
-            let level = match level {
-                LogLevel::Trace | LogLevel::Debug => "debug",
-                LogLevel::Info => "info",
-                LogLevel::Warn => "warn",
-                LogLevel::Error => "error",
-            };
-            self.told.push(Told::new(EventKind::LogAppended, json!({"level": level, "message": message})));
-        }
-    }
 }
 
 fn performed(node_id: &str, report: Report, calls: Calls, beginning: Beginning) -> Performed {
@@ -221,6 +185,7 @@ fn performed(node_id: &str, report: Report, calls: Calls, beginning: Beginning) 
     let outcome = match report.result {
         Ok(Outcome::Completed { output }) => Ok(output),
         Ok(Outcome::Failed { code, message, details }) => {
+            forget_writes(&mut told);
             let error = RunError::new(code, message);
             Err(match details {
                 Some(details) => error.with(details),
@@ -238,13 +203,17 @@ fn performed(node_id: &str, report: Report, calls: Calls, beginning: Beginning) 
             })
         }
         Err(fault) => {
-            // What a module that failed had set does not stay.
-            told.retain(|told| told.kind != EventKind::VariableChanged);
+            forget_writes(&mut told);
             told.extend(breached(node_id, &fault));
             Err(RunError::new(fault.code().as_str(), fault.to_string()).with(Value::Object(fault.details())))
         }
     };
     Performed { told, outcome }
+}
+
+/// What a module that failed had written does not stay.
+fn forget_writes(told: &mut Vec<Told>) {
+    told.retain(|told| !matches!(told.kind, EventKind::VariableChanged | EventKind::ChannelWritten));
 }
 
 /// The event of a limit that was met.

@@ -108,6 +108,9 @@ impl Runs {
         let mut changes = vec![created(&genesis, false)?];
         let (copied, state, decision) =
             self.decide_fork(definition, genesis, &source_run_id, events, request)?;
+        if request.mode == ForkMode::Branch {
+            changes.extend(self.inherit(definition, &state, &source_run_id)?);
+        }
         changes.push(self.audited(
             caller,
             "run.fork",

@@ -7,6 +7,7 @@ mod hands;
 mod https;
 mod live;
 mod models;
+mod modules;
 mod nesting;
 mod notes;
 mod plugins;

@@ -3,7 +3,7 @@
 use sandbox::{Breach, Fault, LogLevel, Outcome};
 use serde_json::{Value, json};
 
-use crate::support::{Memory, completed, invoke, run_with, wasm};
+use crate::support::{Memory, PackText, completed, invoke, node, run_with, wasm};
 
 /// A module that calls with the argument that it got, and gives back what it is told.
 fn reader(call: &str, packed: bool) -> Vec<u8> {
@@ -183,4 +183,53 @@ fn host_calls_are_counted_and_their_answers_weighed() {
     invocation.limits.fuel = Some(350);
     let (report, _) = run_with(&bytes, &invocation, clock());
     assert_eq!(report.result, Err(Breach::Fuel { limit: 350 }.into()));
+}
+
+#[test]
+fn writes_are_counted_and_weighed_in_a_first_run_and_in_one_that_is_repeated() {
+    let rows = [
+        ("openwop_channel_write", 3, 1000, "more than 3 times"),
+        ("openwop_variable_set", 3, 1000, "more than 3 times"),
+        ("openwop_channel_write", 100, 10, "more than 10 bytes"),
+        ("openwop_variable_set", 100, 10, "more than 10 bytes"),
+    ];
+    for (call, writes, write_bytes, reason) in rows {
+        // A name of one byte and a value of two, over and over.
+        let bytes = wasm(&format!(
+            r#"(module (import "openwop" "{call}" (func $call (param i32 i32 i32 i32) (result i32)))
+                (memory (export "memory") 1) (data (i32.const 16) "a12")
+                (func (export "invoke") (result i32)
+                    (loop $l
+                        (drop (call $call (i32.const 16) (i32.const 1) (i32.const 17) (i32.const 2)))
+                        (br $l))
+                    (unreachable)))"#
+        ));
+        let mut invocation = invoke(json!(0), &[call]);
+        (invocation.limits.writes, invocation.limits.write_bytes) = (writes, write_bytes);
+        let (first, host) = run_with(&bytes, &invocation, Memory::default());
+        let fault = first.result.expect_err("ended");
+        assert!(fault.to_string().contains(reason), "{call}: {fault}");
+        assert_eq!(host.asked, 3, "{call}");
+        invocation.recorded = first.journal;
+        let (again, host) = run_with(&bytes, &invocation, Memory::default());
+        assert_eq!((again.result, host.asked), (Err(fault), 0), "{call}");
+    }
+}
+
+/// A pack whose `openwop_free` says what it is given back.
+#[test]
+fn what_was_handed_over_is_given_back() {
+    let pack = PackText {
+        head: r#"(import "openwop" "openwop_log" (func $log (param i32 i32 i32)))"#,
+        // Its name and the id of its node are shorter: they are asked for before anybody may call the host.
+        free: "(if (i32.gt_u (local.get 1) (i32.const 8)) (then (call $log (i32.const 2) (local.get 0) (local.get 1))))",
+        ..PackText::default()
+    };
+    let (report, host) = run_with(&pack.bytes(), &node(), Memory::default());
+    assert_eq!(report.result, completed(json!(true)));
+    let freed: Vec<Value> =
+        host.logs.iter().map(|(_, text)| serde_json::from_str(text).expect("JSON")).collect();
+    assert_eq!(freed[0], json!({"outcome": "completed", "output": true}), "the answer");
+    assert_eq!(freed[1], json!({"abiVersion": 1, "nodeContext": {}, "inputs": {}}), "the request");
+    assert_eq!(freed.len(), 2);
 }

@@ -26,6 +26,7 @@ fn every_detail_that_the_protocol_asks_for_is_there() {
         (Fault::from(Breach::Time { limit_ms: 5, elapsed_ms: 6 }), "kind"),
         (Fault::Escape { kind: EscapeKind::Network, import: "a.b".to_owned() }, "escapeKind"),
         (Fault::CapabilityDenied { name: "x".to_owned() }, "requestedCapability"),
+        (Fault::CompileTimeout { limit_ms: 5 }, "limitMs"),
         (Fault::Killed, "message"),
     ];
     for (fault, detail) in rows {
@@ -35,13 +36,15 @@ fn every_detail_that_the_protocol_asks_for_is_there() {
 }
 
 #[test]
-fn what_was_observed_is_never_less_than_the_limit() {
+fn what_was_observed_is_always_more_than_the_limit() {
     for breach in [
         Breach::Memory { limit: 5, requested: None },
         Breach::Memory { limit: 5, requested: Some(6) },
+        Breach::Memory { limit: 5, requested: Some(5) },
         Breach::Time { limit_ms: 5, elapsed_ms: 4 },
+        Breach::Time { limit_ms: 5, elapsed_ms: 5 },
         Breach::Fuel { limit: 5 },
     ] {
-        assert!(breach.observed() >= breach.limit(), "{breach}");
+        assert!(breach.observed() > breach.limit(), "{breach}");
     }
 }

@@ -211,6 +211,34 @@ fn a_module_with_too_much_of_something_is_refused_before_it_is_compiled() {
             body(&format!("(func {})", "nop ".repeat(270_000))),
             "bytes in one function",
         ),
+        ("branches", body(&branching(0, 10_001)), "branches and calls in one function, and at most 10000"),
+        (
+            "calls",
+            body(&format!("(func $f {})", "call $f ".repeat(10_001))),
+            "branches and calls in one function",
+        ),
+        ("all branches", many(&branching(0, 9_000), 23), "branches and calls, and at most 200000"),
+        ("joins", body(&branching(3000, 1400)), "by the square of the branches, and at most 5000000000"),
+        ("targets", body(&targeting(3000, 1400)), "by the square of the branches"),
+        (
+            "joins of parameters",
+            many(
+                &branching(0, 9_000).replace("(local ", &format!("(param {}) (local ", "i32 ".repeat(32))),
+                2,
+            ),
+            "by the square of the branches",
+        ),
+        (
+            "wide blocks",
+            many(
+                &format!(
+                    "(func {} i32.const 1 (block (param i32) (result i32)) drop)",
+                    "(block (br 0))".repeat(3000)
+                ),
+                2,
+            ),
+            "by the square of the branches",
+        ),
         ("loops", body(&format!("(func {}{})", "(loop ".repeat(257), ")".repeat(257))), "at most 256"),
         ("bytes", body(&format!(r#"(data "{}")"#, "x".repeat(9 << 20))), "at most 8388608"),
     ];
@@ -221,6 +249,21 @@ fn a_module_with_too_much_of_something_is_refused_before_it_is_compiled() {
             other => panic!("{what}: {other:?}"),
         }
     }
+}
+
+/// A function of so many local variables that branches so often.
+fn branching(locals: usize, branches: usize) -> String {
+    let branch = "(br_if 0 (i32.const 1))";
+    format!("(func (local {}) (block {}))", "i32 ".repeat(locals), branch.repeat(branches))
+}
+
+/// A function of so many local variables with a table of so many targets.
+fn targeting(locals: usize, targets: usize) -> String {
+    format!(
+        "(func (local {}) (block (br_table {} (i32.const 1))))",
+        "i32 ".repeat(locals),
+        "0 ".repeat(targets)
+    )
 }
 
 /// Every form that an instruction can have, in the loop that is one too many only if none of them was misread.
@@ -282,10 +325,17 @@ fn a_count_that_is_not_there_is_not_believed() {
 
 #[test]
 fn limits_of_modules_are_an_option() {
-    let module_limits = ModuleLimits { bytes: 10, ..ModuleLimits::DEFAULT };
-    let small = Sandbox::with(&Options { module_limits, ..Options::default() }).expect("an engine");
-    let fault = small.compile(&PackText::default().bytes()).expect_err("too large");
-    assert!(fault.to_string().contains("at most 10 "), "{fault}");
+    let usual = ModuleLimits::DEFAULT;
+    let rows = [
+        (ModuleLimits { bytes: 10, ..usual }, "bytes, and at most 10 "),
+        (ModuleLimits { code_bytes: 11, ..usual }, "bytes of code, and at most 11 "),
+        (ModuleLimits { pieces: 3, ..usual }, "4 branches and calls, and at most 3 "),
+    ];
+    for (module_limits, reason) in rows {
+        let small = Sandbox::with(&Options { module_limits, ..Options::default() }).expect("an engine");
+        let fault = small.compile(&PackText::default().bytes()).expect_err("too large");
+        assert!(fault.to_string().contains(reason), "{fault}");
+    }
 }
 
 #[test]

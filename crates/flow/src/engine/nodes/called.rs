@@ -6,8 +6,10 @@ use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Resumption, Told, ids, ports};
-use super::gates;
-use crate::definition::{NodeIndex, config};
+use super::{data, gates};
+use crate::channel::{self, Reach};
+use crate::definition::channel::Reducer;
+use crate::definition::{NodeIndex, NodeType, config};
 use crate::event::{EventKind, event_id};
 use crate::failure::FailureCode;
 use crate::state::{Resolution, RunError};
@@ -56,11 +58,17 @@ fn ask_host(
     let subject = turn.node(node);
     let (ordinal, attempt) = (turn.state.nodes[node].ordinal(), turn.state.nodes[node].attempt);
     let logical_invocation_id = identity(turn, node, ordinal);
+    // Nobody but a module can ask for channels, and they may be large.
+    let channels = match subject.kind {
+        NodeType::Pack => Reach::of(turn.definition, &turn.state.channels, subject, turn.now),
+        _ => Reach::default(),
+    };
     let call = Call {
         type_id: subject.type_id().to_owned(),
         config: subject.config.clone(),
         inputs,
         variables: turn.state.variables.clone(),
+        channels,
         configurable: turn.state.genesis.configurable.clone(),
         metadata: turn.state.genesis.metadata.clone(),
         agent: subject.agent.clone(),
@@ -85,8 +93,14 @@ pub(super) fn done(
     told: Vec<Told>,
     outcome: Result<Value, RunError>,
 ) -> Step {
+    // All that it wrote is recorded, or nothing.
+    let refused = check_writes(turn, node, &told).err();
+    let told = told.into_iter().filter(|told| refused.is_none() || told.kind == EventKind::LogAppended);
     if let Some(asked) = record(turn, node, told) {
         return suspend(turn, node, asked);
+    }
+    if let Some(error) = refused {
+        return Step::failed(error);
     }
     match outcome {
         Ok(Value::Object(outputs)) => Step::Done(outputs),
@@ -95,9 +109,21 @@ pub(super) fn done(
     }
 }
 
+/// Whether something that happens while the host works changes what others see, so that it waits for the end of the work.
+pub(super) const fn decides(told: &Told) -> bool {
+    matches!(
+        told.kind,
+        EventKind::VariableChanged | EventKind::ChannelWritten | EventKind::InterruptRequested
+    )
+}
+
 /// Records what happened while the host worked, up to where the work waits for somebody: for what, is given back.
-pub(super) fn record(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> Option<Map<String, Value>> {
-    let mut sequences = Vec::with_capacity(told.len());
+pub(super) fn record(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    told: impl IntoIterator<Item = Told>,
+) -> Option<Map<String, Value>> {
+    let mut sequences = Vec::new();
     for Told { kind, payload, cause } in told {
         if kind == EventKind::InterruptRequested {
             return Some(payload);
@@ -108,6 +134,11 @@ pub(super) fn record(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> O
                 let next = payload.get("next").cloned().unwrap_or_default();
                 turn.set_variable(node, name, &next, None);
                 turn.state.next_sequence - 1
+            }
+            // How it is combined, and when it was written, too.
+            (EventKind::ChannelWritten, _) => {
+                let (channel, value) = written(&payload);
+                data::record(turn, node, channel, value, &Reducer::Replace)
             }
             (kind, _) => {
                 let run_id = &turn.state.genesis.run_id;
@@ -124,6 +155,18 @@ pub(super) fn record(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> O
         sequences.push(sequence);
     }
     None
+}
+
+/// Checks what the work of a node wrote to channels, on what is in them now.
+fn check_writes(turn: &Turn<'_>, node: NodeIndex, told: &[Told]) -> Result<(), RunError> {
+    let writes = told.iter().filter(|told| told.kind == EventKind::ChannelWritten);
+    let writes = writes.map(|told| written(&told.payload));
+    channel::check_writes(turn.definition, &turn.state.channels, turn.node(node), writes, turn.now)
+}
+
+fn written(payload: &Map<String, Value>) -> (&str, &Value) {
+    let channel = payload.get("channel").and_then(Value::as_str).unwrap_or_default();
+    (channel, payload.get("value").unwrap_or(&Value::Null))
 }
 
 /// Suspends the node until somebody answers what its work asks.

@@ -158,23 +158,33 @@ fn write(
     value: &Value,
     reducer: &Reducer,
 ) -> Result<(), RunError> {
-    let declared = turn.definition.channels.get(name);
-    let reducer = declared.map_or(reducer, |channel| &channel.reducer);
-    if let Some(channel) = declared {
+    if let Some(channel) = turn.definition.channels.get(name) {
         let current = turn.state.channels.get(name);
         channel::check_write(name, channel, turn.node(node), value, current, turn.now)?;
     }
+    record(turn, node, name, value, reducer);
+    Ok(())
+}
+
+/// Records a write that was checked, and gives its sequence.
+pub(super) fn record(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    name: &str,
+    value: &Value,
+    reducer: &Reducer,
+) -> u64 {
+    let declared = turn.definition.channels.get(name);
     let mut payload = json!({
         "channel": name,
         "value": value,
-        "reducer": reducer.as_str(),
+        "reducer": declared.map_or(reducer, |channel| &channel.reducer).as_str(),
         "writtenAt": wire::timestamp(turn.now),
     });
     if let Some(channel) = declared {
         payload["schemaVersion"] = channel.schema_version.into();
     }
-    turn.tell(EventKind::ChannelWritten, node, payload, None);
-    Ok(())
+    turn.tell(EventKind::ChannelWritten, node, payload, None)
 }
 
 fn is_channel(name: &str) -> RunError {

@@ -1,0 +1,144 @@
+//! What the work of a node writes to channels.
+
+use flow::engine::{ActivityRequest, Input, Told};
+use flow::event::EventKind;
+use flow::run::RunStatus;
+use serde_json::{Value, json};
+
+use crate::driver::{PACK_TYPE, World, workflow};
+
+/// A run whose node `n` is of a pack, with these channels. It asked the host for its work, and nothing came of that yet.
+fn world(channels: Value) -> World {
+    let mut document = workflow("w", &[("n", PACK_TYPE, json!({}))], &[]);
+    document["channels"] = channels;
+    let mut world = World::new(&[document]);
+    world.create("w");
+    world
+}
+
+fn wrote(channel: &str, value: Value) -> Told {
+    Told::new(EventKind::ChannelWritten, json!({"channel": channel, "value": value}))
+}
+
+fn done(world: &mut World, told: Vec<Told>) {
+    let outcome = Ok(json!({"output": 1}));
+    world.give("r", Input::ActivityDone { node_id: "n".into(), ordinal: 0, told, outcome }).unwrap();
+}
+
+#[test]
+fn writes_are_recorded_through_the_declared_reducer_before_the_node_completes() {
+    let mut world = world(json!({
+        "log": {"reducer": "append", "schemaVersion": 2, "maxSize": 2},
+        "total": {"reducer": "counter", "default": 1},
+    }));
+    // Whatever else the host says of a write, how it is combined and when it was written is the run's to say.
+    let lies = json!({"channel": "total", "value": 5, "reducer": "replace", "writtenAt": "never", "schemaVersion": 9});
+    let told = vec![
+        wrote("log", json!("a")),
+        Told::new(EventKind::ChannelWritten, lies),
+        wrote("log", json!("b")),
+        wrote("log", json!("c")),
+    ];
+    done(&mut world, told);
+    assert_eq!(world.status(), RunStatus::Completed);
+    let shown = &world.snapshot("r")["channels"];
+    assert_eq!(*shown, json!({"log": ["b", "c"], "total": 6}));
+    let writes = world.find(EventKind::ChannelWritten);
+    let facts = writes.iter().map(|event| {
+        (
+            event.payload["channel"].as_str().unwrap(),
+            event.payload["reducer"].as_str().unwrap(),
+            &event.payload["schemaVersion"],
+        )
+    });
+    let (one, two) = (json!(1), json!(2));
+    assert_eq!(
+        facts.collect::<Vec<_>>(),
+        [
+            ("log", "append", &two),
+            ("total", "counter", &one),
+            ("log", "append", &two),
+            ("log", "append", &two)
+        ]
+    );
+    assert!(
+        writes.iter().all(|event| event.payload["writtenAt"] != "never" && event.payload["nodeId"] == "n")
+    );
+    assert_eq!(
+        world.kinds(),
+        [
+            "run.started",
+            "node.started",
+            "channel.written",
+            "channel.written",
+            "channel.written",
+            "channel.written",
+            "node.completed",
+            "run.completed",
+        ]
+    );
+}
+
+#[test]
+fn one_write_that_is_refused_fails_the_node_and_none_is_recorded() {
+    let channels = || {
+        json!({
+            "open": {"reducer": "append"},
+            "closed": {"reducer": "append", "access": "private"},
+            "total": {"reducer": "counter"},
+            "small": {"reducer": "votes", "maxSize": 1},
+            "typed": {"reducer": "append", "schema": {"maxItems": 1}},
+        })
+    };
+    let rows = [
+        ("closed", vec![wrote("closed", json!(1))], "channel_access_denied"),
+        ("nowhere", vec![wrote("nowhere", json!(1))], "channel_access_denied"),
+        ("no number", vec![wrote("total", json!("one"))], "validation_error"),
+        (
+            "one vote too many",
+            vec![wrote("small", json!({"userId": "a"})), wrote("small", json!({"userId": "b"}))],
+            "validation_error",
+        ),
+        (
+            "together not as the schema says",
+            vec![wrote("typed", json!(1)), wrote("typed", json!(2))],
+            "validation_error",
+        ),
+    ];
+    for (what, refused, code) in rows {
+        let mut world = world(channels());
+        let mut told = vec![
+            wrote("open", json!("first")),
+            Told::new(EventKind::VariableChanged, json!({"name": "seen", "next": true})),
+            Told::new(EventKind::LogAppended, json!({"level": "info", "message": "told"})),
+        ];
+        told.extend(refused);
+        done(&mut world, told);
+        assert_eq!(world.status(), RunStatus::Failed, "{what}");
+        assert_eq!(world.snapshot("r")["error"]["code"], code, "{what}");
+        assert_eq!(
+            world.kinds(),
+            ["run.started", "node.started", "log.appended", "node.failed", "run.failed"],
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn work_finds_the_channels_as_they_are_when_it_is_asked_for() {
+    let mut document = workflow(
+        "w",
+        &[
+            ("write", "core.channelWrite", json!({"channelName": "log", "value": 1})),
+            ("n", PACK_TYPE, json!({})),
+        ],
+        &[("write", "n")],
+    );
+    document["channels"] = json!({"log": {"reducer": "append"}, "closed": {"reducer": "replace", "default": 1, "access": "private"}});
+    let mut world = World::new(&[document]);
+    world.create("w");
+    let ActivityRequest::Call(call) = &world.activities.last().unwrap().request else { panic!("a call") };
+    assert_eq!(call.channels.read("log"), Some(json!([1])));
+    assert_eq!((call.channels.read("closed"), call.channels.hides("closed")), (None, true));
+    assert!(call.channels.declares("closed") && !call.channels.declares("other"));
+}
