@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    fn field(schema: Value) -> (Value, bool) {
+    fn field(schema: &Value) -> (Value, bool) {
         let form = Form::of("W", &json!([{"id": "q", "question": "What?", "schema": schema}]), None).unwrap();
         let mut field = form.schema["properties"]["q"].clone();
         assert_eq!(field["title"], "What?");
@@ -219,7 +219,7 @@ mod tests {
             (json!({"type": "array", "items": {"type": "string"}}), json!({"type": "string"}), true),
             (json!({"anyOf": [{"type": "string"}]}), json!({"type": "string"}), true),
         ] {
-            assert_eq!(field(schema.clone()), (shown, described), "{schema}");
+            assert_eq!(field(&schema), (shown, described), "{schema}");
         }
     }
 

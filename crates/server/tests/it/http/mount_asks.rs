@@ -24,14 +24,14 @@ fn tool(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
     workflow(id, &all, &json!([]))
 }
 
-fn questions(questions: Value) -> (&'static str, &'static str, Value) {
+fn questions(questions: &Value) -> (&'static str, &'static str, Value) {
     ("ask", "core.clarificationGate", json!({"questions": questions}))
 }
 
 /// A tool that asks for a colour.
 fn colour() -> Value {
     let schema = json!({"type": "string", "enum": ["red", "blue"]});
-    tool("colour", &[questions(json!([{"id": "colour", "question": "Which colour?", "schema": schema}]))])
+    tool("colour", &[questions(&json!([{"id": "colour", "question": "Which colour?", "schema": schema}]))])
 }
 
 async fn status(host: &Host, run_id: &str) -> String {

@@ -186,7 +186,7 @@ async fn resources_and_prompts_ask_too_and_bridges_never() {
 #[tokio::test]
 async fn arguments_and_answers_reach_a_model_between_marks_that_they_cannot_close() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
-    let asks = questions(json!([{"id": "word", "question": "Which word?"}]));
+    let asks = questions(&json!([{"id": "word", "question": "Which word?"}]));
     let mut model = tool(
         "model",
         &[asks, ("first", "core.ai.callPrompt", json!({})), ("second", "core.ai.callPrompt", json!({}))],

@@ -35,7 +35,7 @@ async fn a_question_that_somebody_else_answers_is_taken_back() {
     }
     // While another answer is waited for, the client is told that this one is not.
     let both = json!([{"id": "one", "question": "One?"}]);
-    let mut two = tool("two", &[questions(both.clone())]);
+    let mut two = tool("two", &[questions(&both)]);
     two["nodes"].as_array_mut().unwrap().push(json!({
         "id": "gate", "typeId": "core.approvalGate", "name": "gate", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {},
     }));

@@ -31,7 +31,7 @@ fn gates() -> Vec<(Value, &'static str, Value)> {
         {"id": "1", "sourceNodeId": "says", "targetNodeId": "plan"}, {"id": "2", "sourceNodeId": "plan", "targetNodeId": "gate"},
         {"id": "3", "sourceNodeId": "gate", "targetNodeId": "plan"},
     ]);
-    let mut secret = tool("secret", &[questions(json!([{"id": "pin", "question": "Which number?"}]))]);
+    let mut secret = tool("secret", &[questions(&json!([{"id": "pin", "question": "Which number?"}]))]);
     secret["nodes"][1]["outputSensitivity"] = json!({"answers": true});
     vec![
         (secret, "ask", json!({"answers": {"pin": "1"}})),
@@ -215,7 +215,7 @@ async fn a_key_that_may_not_answer_is_only_told() {
 #[tokio::test]
 async fn many_calls_of_one_session_are_asked_at_once_and_each_is_given_its_own_answer() {
     let host = Host::start().await;
-    host.register(&tool("word", &[questions(json!([{"id": "word", "question": "Which word?"}]))])).await;
+    host.register(&tool("word", &[questions(&json!([{"id": "word", "question": "Which word?"}]))])).await;
     let client = Client::asking(&host, KEY).await;
     let mut calls = Vec::new();
     for _ in 0..30 {
