@@ -75,7 +75,6 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "setVariables" => shape("Variables", "Document", &[404, 409, 422]),
         "readBlob" => shape("", "", &[403, 404]),
         "writeBlob" => shape("", "Document", &[403, 404, 413]),
-        "readEnvelopeSchema" => shape("", "Document", &[404]),
         "callSurface" => Shape { trouble: Some("SeamError"), ..shape("SurfaceCall", "Document", &[404]) },
         "readSurfaceFile" => Shape { trouble: Some("SeamError"), ..shape("SurfaceFile", "Document", &[]) },
         "callAsPlugin" => shape("PluginCall", "Document", &[404]),
@@ -104,6 +103,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "deprecatePack" | "deprecateTestPack" => shape("Deprecation", "Document", &[404, 409]),
         "yankPack" | "yankTestPack" => shape("Reason", "Document", &[404, 409]),
         "readArtifact"
+        | "readEnvelopeSchema"
         | "readVariables"
         | "readSpans"
         | "undeprecatePack"
