@@ -16,7 +16,7 @@ fn world(channels: Value) -> World {
     world
 }
 
-fn wrote(channel: &str, value: Value) -> Told {
+fn wrote(channel: &str, value: &Value) -> Told {
     Told::new(EventKind::ChannelWritten, json!({"channel": channel, "value": value}))
 }
 
@@ -34,10 +34,10 @@ fn writes_are_recorded_through_the_declared_reducer_before_the_node_completes() 
     // Whatever else the host says of a write, how it is combined and when it was written is the run's to say.
     let lies = json!({"channel": "total", "value": 5, "reducer": "replace", "writtenAt": "never", "schemaVersion": 9});
     let told = vec![
-        wrote("log", json!("a")),
+        wrote("log", &json!("a")),
         Told::new(EventKind::ChannelWritten, lies),
-        wrote("log", json!("b")),
-        wrote("log", json!("c")),
+        wrote("log", &json!("b")),
+        wrote("log", &json!("c")),
     ];
     done(&mut world, told);
     assert_eq!(world.status(), RunStatus::Completed);
@@ -91,24 +91,24 @@ fn one_write_that_is_refused_fails_the_node_and_none_is_recorded() {
         })
     };
     let rows = [
-        ("closed", vec![wrote("closed", json!(1))], "channel_access_denied"),
-        ("nowhere", vec![wrote("nowhere", json!(1))], "channel_access_denied"),
-        ("no number", vec![wrote("total", json!("one"))], "validation_error"),
+        ("closed", vec![wrote("closed", &json!(1))], "channel_access_denied"),
+        ("nowhere", vec![wrote("nowhere", &json!(1))], "channel_access_denied"),
+        ("no number", vec![wrote("total", &json!("one"))], "validation_error"),
         (
             "one vote too many",
-            vec![wrote("small", json!({"userId": "a"})), wrote("small", json!({"userId": "b"}))],
+            vec![wrote("small", &json!({"userId": "a"})), wrote("small", &json!({"userId": "b"}))],
             "validation_error",
         ),
         (
             "together not as the schema says",
-            vec![wrote("typed", json!(1)), wrote("typed", json!(2))],
+            vec![wrote("typed", &json!(1)), wrote("typed", &json!(2))],
             "validation_error",
         ),
     ];
     for (what, refused, code) in rows {
         let mut world = world(channels());
         let mut told = vec![
-            wrote("open", json!("first")),
+            wrote("open", &json!("first")),
             Told::new(EventKind::VariableChanged, json!({"name": "seen", "next": true})),
             Told::new(EventKind::LogAppended, json!({"level": "info", "message": "told"})),
         ];

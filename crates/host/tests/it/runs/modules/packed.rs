@@ -15,7 +15,7 @@ use super::script::Script;
 use super::{Host, Setup, TYPE, begin, caller, snapshot, to_the_end, workflow};
 
 /// A folder of packs with this one in it.
-fn installed(runtime: Value, module: &[u8]) -> (InstalledPacks, tempfile::TempDir) {
+fn installed(runtime: &Value, module: &[u8]) -> (InstalledPacks, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut manifest = json!({
         "name": "vendor.acme.scripted", "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
@@ -63,7 +63,7 @@ fn a_pack_of_another_version_of_the_abi_is_left_out_and_said_why() {
         ("it is no module", json!({}), b"no module".to_vec(), vec!["sandbox_bad_module"]),
     ];
     for (what, runtime, module, expected) in rows {
-        let (packs, _folder) = installed(runtime, &module);
+        let (packs, _folder) = installed(&runtime, &module);
         let (modules, unserved) = installed::load(&packs).unwrap();
         assert_eq!(code(&unserved), expected, "{what}: {unserved:?}");
         assert_eq!(modules.packs().len(), usize::from(expected.is_empty()), "{what}");
@@ -82,7 +82,7 @@ async fn a_pack_gets_the_memory_and_the_clock_that_its_manifest_asks_for() {
         (json!({}), Some("sandbox_capability_denied")),
     ];
     for (runtime, expected) in rows {
-        let (packs, _folder) = installed(runtime.clone(), &Script::default().bytes(TYPE));
+        let (packs, _folder) = installed(&runtime, &Script::default().bytes(TYPE));
         let (modules, unserved) = installed::load(&packs).unwrap();
         assert_eq!(code(&unserved), [] as [&str; 0], "{runtime}");
         let hands = Hands::new(Options { modules: Some(modules), ..Options::default() });
