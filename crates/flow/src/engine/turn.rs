@@ -44,7 +44,7 @@ impl<'a> Turn<'a> {
             Input::TimerDue { timer } => self.timer_due(&timer),
             Input::RunDeadline => self.run_deadline(),
             Input::ActivityTells { node_id, ordinal, told } => {
-                self.activity_tells(&node_id, ordinal, told)?
+                self.activity_tells(&node_id, ordinal, told)?;
             }
             Input::ActivityDone { node_id, ordinal, told, outcome } => {
                 self.activity_done(&node_id, ordinal, told, outcome);

@@ -68,7 +68,7 @@ fn no_piece_of_a_reply_is_told_twice_whenever_the_host_dies() {
             assert!(server.count() <= 1, "{context}");
             match run["status"].as_str() {
                 Some("completed") => {
-                    assert_eq!((spoken(&log).as_str(), lasts(&log)), (whole, 1), "{context}")
+                    assert_eq!((spoken(&log).as_str(), lasts(&log)), (whole, 1), "{context}");
                 }
                 _ => {
                     assert_eq!(run["error"]["code"], "effect_outcome_unknown", "{run}");
