@@ -65,3 +65,17 @@ fn too_much_at_once_is_not_recorded() {
     assert!(matches!(tells(&mut world, "n", &"a".repeat(5 << 20)), Err(Refusal::Conflict { .. })));
     assert_eq!(world.find(EventKind::OutputChunk).len(), 0);
 }
+
+#[test]
+fn what_models_cost_a_run_is_added_up_in_its_snapshot() {
+    let mut world = world();
+    let usage = |input: u64, output: u64| {
+        let payload = json!({"provider": "local", "model": "m", "inputTokens": input, "outputTokens": output, "nodeId": "n"});
+        Told::new(EventKind::ProviderUsage, payload)
+    };
+    let told = vec![usage(3, 2), usage(5, 7)];
+    let input = Input::ActivityDone { node_id: "n".into(), ordinal: 0, told, outcome: Ok(json!({})) };
+    world.give("r", input).unwrap();
+    let expected = json!({"tokens": {"input": 8, "output": 9}, "provider": "local", "model": "m"});
+    assert_eq!(world.snapshot("r")["metrics"]["openwopCost"], expected);
+}

@@ -8,7 +8,7 @@ use flow::event::{Event, EventKind};
 use flow::run::RunStatus;
 use flow::state::RunState;
 
-/// The upper bounds of the durations of runs that are told apart, in milliseconds.
+/// The upper bounds of the durations that are told apart, in milliseconds.
 pub const DURATION_BOUNDS_MS: [u64; 10] =
     [10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000];
 
@@ -16,9 +16,12 @@ pub const DURATION_BOUNDS_MS: [u64; 10] =
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     attempts: u32,
-    nodes_completed: u32,
     interrupts: u32,
     caps: u32,
+    /// Tokens that went into models, and that came out.
+    tokens: (u64, u64),
+    /// How long the nodes took that completed.
+    nodes: Durations,
     /// How the run ended, and after how many milliseconds, where it did.
     ended: Option<(RunStatus, u64)>,
 }
@@ -29,7 +32,11 @@ impl Tally {
         for event in events {
             match event.kind {
                 EventKind::NodeStarted => tally.attempts += 1,
-                EventKind::NodeCompleted => tally.nodes_completed += 1,
+                EventKind::NodeCompleted => tally.nodes.add(number(event, "durationMs")),
+                EventKind::ProviderUsage => {
+                    tally.tokens.0 = tally.tokens.0.saturating_add(number(event, "inputTokens"));
+                    tally.tokens.1 = tally.tokens.1.saturating_add(number(event, "outputTokens"));
+                }
                 EventKind::InterruptRequested => tally.interrupts += 1,
                 EventKind::CapBreached => tally.caps += 1,
                 _ => {}
@@ -43,6 +50,58 @@ impl Tally {
     }
 }
 
+fn number(event: &Event, name: &str) -> u64 {
+    event.payload.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0)
+}
+
+/// How long things took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// How many there were.
+    pub count: u64,
+    /// How long they took together, in milliseconds.
+    pub sum_ms: u64,
+    /// How many of them took no longer than each of [`DURATION_BOUNDS_MS`].
+    pub within: [u64; DURATION_BOUNDS_MS.len()],
+}
+
+impl Durations {
+    fn add(&mut self, took: u64) {
+        self.count += 1;
+        self.sum_ms = self.sum_ms.saturating_add(took);
+        for (within, bound) in self.within.iter_mut().zip(DURATION_BOUNDS_MS) {
+            *within += u64::from(took <= bound);
+        }
+    }
+}
+
+/// [`Durations`] that many add to.
+#[derive(Debug, Default)]
+struct Histogram {
+    count: AtomicU64,
+    sum_ms: AtomicU64,
+    within: [AtomicU64; DURATION_BOUNDS_MS.len()],
+}
+
+impl Histogram {
+    fn add(&self, durations: &Durations) {
+        if durations.count > 0 {
+            add(&self.count, durations.count);
+            add(&self.sum_ms, durations.sum_ms);
+            self.within.iter().zip(durations.within).for_each(|(within, number)| add(within, number));
+        }
+    }
+
+    fn now(&self) -> Durations {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Durations {
+            count: read(&self.count),
+            sum_ms: read(&self.sum_ms),
+            within: std::array::from_fn(|place| read(&self.within[place])),
+        }
+    }
+}
+
 /// The numbers.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
@@ -53,13 +112,14 @@ pub(super) struct Counters {
     failed: AtomicU64,
     cancelled: AtomicU64,
     attempts: AtomicU64,
-    nodes_completed: AtomicU64,
     interrupts: AtomicU64,
     caps: AtomicU64,
     conflicts: AtomicU64,
-    activities: AtomicU64,
-    duration_ms: AtomicU64,
-    within: [AtomicU64; DURATION_BOUNDS_MS.len()],
+    tokens_in: AtomicU64,
+    tokens_out: AtomicU64,
+    runs: Histogram,
+    nodes: Histogram,
+    activities: Histogram,
 }
 
 /// The numbers at a moment, since the start of the process.
@@ -77,20 +137,22 @@ pub struct Counts {
     pub cancelled: u64,
     /// Attempts of nodes.
     pub attempts: u64,
-    /// Nodes that completed.
-    pub nodes_completed: u64,
     /// Questions that were asked.
     pub interrupts: u64,
     /// Limits that were reached.
     pub caps: u64,
     /// Decisions that were made again because somebody else was quicker.
     pub conflicts: u64,
-    /// Effects that were made.
-    pub activities: u64,
-    /// How long the runs that ended took together, in milliseconds.
-    pub duration_ms: u64,
-    /// How many of them took no longer than each of [`DURATION_BOUNDS_MS`].
-    pub within: [u64; DURATION_BOUNDS_MS.len()],
+    /// Tokens that went into models, as their providers count them.
+    pub tokens_in: u64,
+    /// Tokens that came out of them.
+    pub tokens_out: u64,
+    /// How long the runs took that ended.
+    pub runs: Durations,
+    /// How long the nodes took that completed.
+    pub nodes: Durations,
+    /// How long the effects took that were made.
+    pub activities: Durations,
 }
 
 /// Adds without asking others: the numbers need not agree with each other at every moment.
@@ -113,15 +175,20 @@ impl Counters {
         add(&self.conflicts, 1);
     }
 
-    pub(super) fn activity(&self) {
-        add(&self.activities, 1);
+    /// An effect was made, in so many milliseconds.
+    pub(super) fn activity(&self, took: u64) {
+        let mut one = Durations::default();
+        one.add(took);
+        self.activities.add(&one);
     }
 
     pub(super) fn add(&self, tally: Tally) {
         add(&self.attempts, tally.attempts.into());
-        add(&self.nodes_completed, tally.nodes_completed.into());
         add(&self.interrupts, tally.interrupts.into());
         add(&self.caps, tally.caps.into());
+        add(&self.tokens_in, tally.tokens.0);
+        add(&self.tokens_out, tally.tokens.1);
+        self.nodes.add(&tally.nodes);
         let Some((status, took)) = tally.ended else { return };
         let counter = match status {
             RunStatus::Completed => &self.completed,
@@ -129,10 +196,9 @@ impl Counters {
             _ => &self.cancelled,
         };
         add(counter, 1);
-        add(&self.duration_ms, took);
-        for (within, bound) in self.within.iter().zip(DURATION_BOUNDS_MS) {
-            add(within, u64::from(took <= bound));
-        }
+        let mut one = Durations::default();
+        one.add(took);
+        self.runs.add(&one);
     }
 
     pub(super) fn now(&self) -> Counts {
@@ -147,13 +213,14 @@ impl Counters {
             failed,
             cancelled,
             attempts: read(&self.attempts),
-            nodes_completed: read(&self.nodes_completed),
             interrupts: read(&self.interrupts),
             caps: read(&self.caps),
             conflicts: read(&self.conflicts),
-            activities: read(&self.activities),
-            duration_ms: read(&self.duration_ms),
-            within: std::array::from_fn(|place| read(&self.within[place])),
+            tokens_in: read(&self.tokens_in),
+            tokens_out: read(&self.tokens_out),
+            runs: self.runs.now(),
+            nodes: self.nodes.now(),
+            activities: self.activities.now(),
         }
     }
 }

@@ -212,8 +212,10 @@ impl Runs {
         let telling = Telling::new(self, run_id, activity);
         let (performed, record) = match self.commit(vec![claim]).await {
             Ok(()) => {
-                self.inner.counters.activity();
-                (self.carry_out(tenant, activity, false, kept.as_ref(), &telling).await, true)
+                let begun = self.now();
+                let performed = self.carry_out(tenant, activity, false, kept.as_ref(), &telling).await;
+                self.inner.counters.activity(self.now().since(begun));
+                (performed, true)
             }
             Err(CommitError::ActivityClaimed) => {
                 telling.may_have_told();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use host::runs::counts::{Counts, DURATION_BOUNDS_MS};
+use host::runs::counts::{Counts, DURATION_BOUNDS_MS, Durations};
 use http::Method;
 
 /// The upper bounds of the latencies that are told apart, in microseconds.
@@ -128,36 +128,54 @@ impl Metrics {
 
 /// The numbers of runs, under the names of the protocol.
 fn write_runs(text: &mut String, runs: &Counts) -> std::fmt::Result {
-    const DURATION: &str = "openwop_run_duration_seconds";
     for (name, about, value) in [
         ("openwop_run_created_total", "Runs that were created, forks and children included.", runs.created),
         ("openwop_node_attempts_total", "Attempts of nodes.", runs.attempts),
-        ("openwop_node_completed_total", "Nodes that completed.", runs.nodes_completed),
+        ("openwop_node_completed_total", "Nodes that completed.", runs.nodes.count),
         ("openwop_interrupt_requested_total", "Questions that were asked.", runs.interrupts),
         ("openwop_cap_exceeded_total", "Limits that were reached.", runs.caps),
-        ("openwop_activity_invocations_total", "Effects that were made.", runs.activities),
+        ("openwop_activity_invocations_total", "Effects that were made.", runs.activities.count),
         ("openwop_run_claim_conflicts_total", "Decisions that were made again.", runs.conflicts),
     ] {
         writeln!(text, "# HELP {name} {about}\n# TYPE {name} counter\n{name} {value}")?;
     }
-    writeln!(text, "# HELP openwop_run_completed_total Runs that ended, by how they did.")?;
-    writeln!(text, "# TYPE openwop_run_completed_total counter")?;
-    for (status, value) in
-        [("completed", runs.completed), ("failed", runs.failed), ("cancelled", runs.cancelled)]
-    {
-        writeln!(text, "openwop_run_completed_total{{openwop_run_status=\"{status}\"}} {value}")?;
-    }
+    let tokens = [("input", runs.tokens_in), ("output", runs.tokens_out)];
+    labelled(text, "openwop_activity_tokens_total", "Tokens of models, by direction.", "direction", &tokens)?;
+    let ended = [("completed", runs.completed), ("failed", runs.failed), ("cancelled", runs.cancelled)];
+    let about = "Runs that ended, by how they did.";
+    labelled(text, "openwop_run_completed_total", about, "openwop_run_status", &ended)?;
     writeln!(text, "# HELP openwop_run_active Runs that are under way.\n# TYPE openwop_run_active gauge")?;
     writeln!(text, "openwop_run_active {}", runs.active)?;
-    writeln!(text, "# HELP {DURATION} How long runs took from their start to their end.")?;
-    writeln!(text, "# TYPE {DURATION} histogram")?;
-    for (count, bound) in runs.within.iter().zip(DURATION_BOUNDS_MS) {
-        writeln!(text, "{DURATION}_bucket{{le=\"{}\"}} {count}", seconds(bound * 1000))?;
+    for (name, about, durations) in [
+        ("openwop_run_duration_seconds", "How long runs took from their start to their end.", &runs.runs),
+        ("openwop_node_duration_seconds", "How long nodes took that completed.", &runs.nodes),
+        ("openwop_activity_duration_seconds", "How long effects took.", &runs.activities),
+    ] {
+        write_durations(text, name, about, durations)?;
     }
-    let ended = runs.completed + runs.failed + runs.cancelled;
-    writeln!(text, "{DURATION}_bucket{{le=\"+Inf\"}} {ended}")?;
-    writeln!(text, "{DURATION}_sum {}", seconds(runs.duration_ms.saturating_mul(1000)))?;
-    writeln!(text, "{DURATION}_count {ended}")
+    Ok(())
+}
+
+/// A counter with one label.
+fn labelled(
+    text: &mut String,
+    name: &str,
+    about: &str,
+    label: &str,
+    values: &[(&str, u64)],
+) -> std::fmt::Result {
+    writeln!(text, "# HELP {name} {about}\n# TYPE {name} counter")?;
+    values.iter().try_for_each(|(value, number)| writeln!(text, "{name}{{{label}=\"{value}\"}} {number}"))
+}
+
+fn write_durations(text: &mut String, name: &str, about: &str, durations: &Durations) -> std::fmt::Result {
+    writeln!(text, "# HELP {name} {about}\n# TYPE {name} histogram")?;
+    for (count, bound) in durations.within.iter().zip(DURATION_BOUNDS_MS) {
+        writeln!(text, "{name}_bucket{{le=\"{}\"}} {count}", seconds(bound * 1000))?;
+    }
+    writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {}", durations.count)?;
+    writeln!(text, "{name}_sum {}", seconds(durations.sum_ms.saturating_mul(1000)))?;
+    writeln!(text, "{name}_count {}", durations.count)
 }
 
 /// Microseconds as seconds, without the rounding of a division.

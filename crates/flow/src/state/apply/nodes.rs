@@ -1,6 +1,6 @@
 //! The life of a node.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::super::{Answer, Delivery, Interrupt, NodeStatus, Outcome, Resolution, RunError, RunState, Vote};
 use super::{number, small, text};
@@ -64,6 +64,7 @@ impl RunState {
             }
             EventKind::NodeSkipped => self.leave(definition, node, NodeStatus::Skipped, event),
             EventKind::NodeCancelled => self.leave(definition, node, NodeStatus::Cancelled, event),
+            EventKind::ProviderUsage => self.spend(event),
             EventKind::InterruptRequested => self.ask(definition, node, event),
             EventKind::InterruptResolved => self.answer(definition, node, event),
             EventKind::ApprovalReceived
@@ -97,6 +98,29 @@ impl RunState {
         }
         self.move_to(definition, node, status);
         self.release(definition, node);
+    }
+
+    /// Adds up what models cost the run: the tokens and the money of all calls, and who was asked last.
+    fn spend(&mut self, event: &Event) {
+        let mut cost = match self.cost.take() {
+            Some(Value::Object(cost)) => cost,
+            _ => Map::new(),
+        };
+        let before =
+            |name: &str| cost.get("tokens").and_then(|tokens| tokens.get(name)?.as_u64()).unwrap_or(0);
+        let input = before("input").saturating_add(number(event, "inputTokens").unwrap_or(0));
+        let output = before("output").saturating_add(number(event, "outputTokens").unwrap_or(0));
+        cost.insert("tokens".into(), json!({"input": input, "output": output}));
+        if let Some(usd) = event.payload.get("costEstimateUsd").and_then(Value::as_f64) {
+            let before = cost.get("usd").and_then(Value::as_f64).unwrap_or(0.0);
+            cost.insert("usd".into(), (before + usd).into());
+        }
+        for name in ["provider", "model"] {
+            if let Some(text) = text(event, name) {
+                cost.insert(name.into(), text.into());
+            }
+        }
+        self.cost = Some(Value::Object(cost));
     }
 
     fn ask(&mut self, definition: &Definition, node: NodeIndex, event: &Event) {

@@ -146,6 +146,9 @@ async fn a_reply_is_seen_while_the_model_still_talks() {
     assert_eq!(outputs["content"], "The signal is set, the train passes.");
     assert_eq!((&outputs["usage"]["inputTokens"], server.count()), (&json!(3), 1));
     assert_eq!(kinds(&events).iter().filter(|kind| **kind == "provider.usage").count(), 1);
+    assert_eq!(run["metrics"]["openwopCost"]["tokens"], json!({"input": 3, "output": 2}));
+    let counts = host.runs.counts();
+    assert_eq!((counts.tokens_in, counts.tokens_out, counts.activities.count), (3, 2, 1));
 }
 
 #[tokio::test]

@@ -216,6 +216,10 @@ async fn runs_are_counted_by_how_they_ended() {
         "openwop_run_active 1",
         "openwop_interrupt_requested_total 2",
         "openwop_run_duration_seconds_count 2",
+        "openwop_node_completed_total 1",
+        "openwop_node_duration_seconds_bucket{le=\"+Inf\"} 1",
+        "openwop_activity_duration_seconds_count 0",
+        "openwop_activity_tokens_total{direction=\"input\"} 0",
     ] {
         assert!(text.lines().any(|known| known == line), "{line} in\n{text}");
     }
