@@ -23,7 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::completion::{self, Attempt, Completion, Failed};
 use crate::event::{self, RunEvent};
@@ -122,8 +122,6 @@ pub struct Conversation {
     rounds: u32,
     /// Calls of tools so far.
     calls: u32,
-    /// Those of this round.
-    in_round: usize,
     /// What was said to and by tools so far, in bytes.
     bytes: usize,
     usage: Usage,
@@ -152,7 +150,6 @@ impl Conversation {
             replies: 0,
             rounds: 0,
             calls: 0,
-            in_round: 0,
             bytes: 0,
             usage: Usage::default(),
             trust,
@@ -210,12 +207,14 @@ impl Conversation {
             return self.failed(events, FailureCode::ToolRoundsExceeded, bounds.rounds_spent());
         }
         self.rounds += 1;
-        self.in_round = 0;
         let mut calls = reply.tool_calls.clone();
-        self.name(&mut calls);
+        self.number(&mut calls);
         let said: usize = calls.iter().map(|call| call.arguments.len()).sum();
         self.bytes = self.bytes.saturating_add(said).saturating_add(reply.text.len());
-        self.request.messages.push(Message::calls(reply.text.clone(), calls.clone()));
+        self.request.messages.push(Message::calls(reply.text.clone(), self.as_sent(&calls)));
+        // Each call is two events of the run, so that those beyond a round are told of as one.
+        let beyond = calls.split_off(calls.len().min(bounds.calls_per_round));
+        self.leave_out(&mut events, &beyond);
         if reply.stop.is_truncation() {
             // Nobody knows what else the calls would have said.
             let unfit = Unfit::cut_off();
@@ -228,8 +227,22 @@ impl Conversation {
         self.go_on(events)
     }
 
+    /// Calls beyond those of a round: the model is told, and so is the run.
+    fn leave_out(&mut self, events: &mut Vec<RunEvent>, beyond: &[ToolCall]) {
+        if beyond.is_empty() {
+            return;
+        }
+        let limit = self.settings.bounds.calls_per_round;
+        let unfit = Unfit::too_many(limit);
+        for call in beyond {
+            self.answer(call, unfit.for_model(&arguments::shown(&call.name)), true);
+        }
+        let message = format!("{} calls of tools were not made: a round has at most {limit}", beyond.len());
+        events.push(event::log("warn", message, Some(&self.turns.node_id), Map::new()));
+    }
+
     /// Gives calls ids where the provider gave none, or one twice: an answer has to find its call.
-    fn name(&self, calls: &mut [ToolCall]) {
+    fn number(&self, calls: &mut [ToolCall]) {
         let mut seen = BTreeSet::new();
         for (place, call) in calls.iter_mut().enumerate() {
             if call.id.is_empty() || call.id.len() > 256 || seen.contains(&call.id) {
@@ -237,6 +250,12 @@ impl Conversation {
             }
             seen.insert(call.id.clone());
         }
+    }
+
+    /// The same calls as a provider takes them back: one that refuses a name would refuse the rest of the conversation.
+    fn as_sent(&self, calls: &[ToolCall]) -> Vec<ToolCall> {
+        let sent = |call: &ToolCall| ToolCall { name: self.toolbox.name_on_wire(&call.name), ..call.clone() };
+        calls.iter().map(sent).collect()
     }
 
     /// The next call that is due; the model again where there is none.
@@ -250,11 +269,6 @@ impl Conversation {
             );
         }
         while let Some(call) = self.waiting.pop_front() {
-            let limit = self.settings.bounds.calls_per_round;
-            if self.in_round >= limit {
-                self.refuse(&mut events, &call, &Unfit::too_many(limit));
-                continue;
-            }
             match arguments::judge(&self.toolbox, &call, self.settings.bounds.argument_bytes) {
                 Judged::Unfit(unfit) => self.refuse(&mut events, &call, &unfit),
                 Judged::Fit { tool, arguments } => {
@@ -293,7 +307,6 @@ impl Conversation {
     fn pair(&mut self, tool: String, transport: Option<Transport>, call: &ToolCall) -> Pair {
         let number = self.calls;
         self.calls += 1;
-        self.in_round += 1;
         let call_id = format!("{}.t{number}", self.settings.call_prefix);
         let limit = self.settings.bounds.argument_bytes;
         Pair::new(&self.settings.agent_id, tool, transport, call_id, &call.arguments, limit)

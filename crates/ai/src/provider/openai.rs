@@ -28,8 +28,12 @@ fn body(request: &Request, host: &str) -> Value {
     let mut body = json!({"model": request.model, "messages": messages});
     if !request.tools.is_empty() {
         let tool = |tool: &Tool| {
-            let function =
-                json!({"name": tool.name, "description": tool.description, "parameters": tool.schema});
+            let mut schema = tool.schema.clone();
+            // A tool without arguments is not understood where it does not say so.
+            if let Some(members) = schema.as_object_mut() {
+                members.entry("properties").or_insert_with(|| json!({}));
+            }
+            let function = json!({"name": tool.name, "description": tool.description, "parameters": schema});
             json!({"type": "function", "function": function})
         };
         body["tools"] = request.tools.iter().map(tool).collect();
@@ -65,7 +69,10 @@ fn message(message: &Message) -> Value {
         Exchange::Words => json!({"role": message.role.as_str(), "content": message.content}),
         Exchange::Calls(calls) => {
             let call = |call: &ToolCall| {
-                let function = json!({"name": call.name, "arguments": call.arguments});
+                // What was no object was refused here, and would be refused there.
+                let is_object = document(call.arguments.as_bytes()).is_ok_and(|read| read.is_object());
+                let arguments = if is_object { call.arguments.as_str() } else { "{}" };
+                let function = json!({"name": call.name, "arguments": arguments});
                 json!({"id": call.id, "type": "function", "function": function})
             };
             let content = Some(message.content.as_str()).filter(|content| !content.is_empty());

@@ -36,6 +36,8 @@ pub struct Returned {
     pub code: Option<String>,
     /// How long it took, where it was made.
     pub duration_ms: Option<u64>,
+    /// How many bytes the text had, where some of it was left out.
+    pub cut_from: Option<usize>,
 }
 
 impl Returned {
@@ -46,6 +48,7 @@ impl Returned {
             text: "the agent may not use this tool".to_owned(),
             code: Some("forbidden".to_owned()),
             duration_ms: None,
+            cut_from: None,
         }
     }
 
@@ -67,7 +70,22 @@ impl Returned {
         if let Some(took) = self.duration_ms {
             record["durationMs"] = took.into();
         }
+        if let Some(size) = self.cut_from {
+            record["size"] = size.into();
+        }
         record
+    }
+
+    /// Without what nobody is shown of it: what is recorded is bounded, whatever a tool says.
+    #[must_use]
+    pub fn cut(mut self, limit: usize) -> Self {
+        let size = self.text.len();
+        let kept = cut(&self.text, limit).len();
+        if kept < size {
+            self.text.truncate(kept);
+            self.cut_from = Some(size);
+        }
+        self
     }
 
     /// What was recorded of this very call; nothing where it is of another one, or no record.
@@ -79,6 +97,7 @@ impl Returned {
             text: text("text")?.to_owned(),
             code: text("code").map(str::to_owned),
             duration_ms: record.get("durationMs").and_then(Value::as_u64),
+            cut_from: record.get("size").and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok()),
         };
         same.then_some(returned)
     }
@@ -92,8 +111,8 @@ impl Returned {
             None => self.text.clone(),
             Some(code) => json!({"error": code, "message": self.text}).to_string(),
         };
-        let (shown, size) = (cut(&text, limit), text.len());
-        if shown.len() == size {
+        let (shown, size) = (cut(&text, limit), self.cut_from.unwrap_or(text.len()));
+        if shown.len() >= size {
             return marked(tool, shown);
         }
         format!(

@@ -101,6 +101,14 @@ impl Toolbox {
         self.tools.iter().find(|(wire, tool)| wire == name || tool.id == name).map(|(_, tool)| tool)
     }
 
+    /// A name as providers take it: the one that the model was told, where it means a tool by another.
+    pub(super) fn name_on_wire(&self, name: &str) -> String {
+        let known = self.tools.iter().find(|(wire, tool)| wire == name || tool.id == name);
+        let plain = || plain_name(name).chars().take(MAX_NAME).collect::<String>();
+        let name = known.map_or_else(plain, |(wire, _)| wire.clone());
+        if name.is_empty() { "unknown".to_owned() } else { name }
+    }
+
     /// What the model calls the tools.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|(name, _)| name.as_str())
@@ -156,6 +164,10 @@ mod tests {
             assert_eq!(toolbox.find(id).unwrap().id, *id);
         }
         assert!(toolbox.find("mcp_s_other").is_none());
+        assert_eq!(toolbox.name_on_wire("openwop:core.storage.kv-get"), "openwop_core_storage_kv-get");
+        assert_eq!(toolbox.name_on_wire("functions.find"), "functions_find");
+        assert_eq!(toolbox.name_on_wire(""), "unknown");
+        assert_eq!(toolbox.name_on_wire(&"ü".repeat(300)), "_".repeat(64));
     }
 
     #[test]

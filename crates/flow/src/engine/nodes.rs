@@ -110,6 +110,11 @@ pub(super) fn performed(
     }
 }
 
+/// Whether something that happens while the host works changes what others see.
+pub(super) const fn decides(told: &Told) -> bool {
+    called::decides(told)
+}
+
 /// Records what happens while the host does the work of a node, if it decides nothing. Whether it was.
 pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> bool {
     let recorded = turn.node(node).kind.is_called() && !told.iter().any(called::decides);

@@ -153,7 +153,8 @@ impl Turn<'_> {
             });
             let (told, outcome) = match bounds::check_told(&told) {
                 Ok(()) => (told, outcome),
-                Err(error) => (Vec::new(), Err(error)),
+                // What was done stays told, as far as it goes.
+                Err(error) => (bounds::told_within(told), Err(error)),
             };
             let step = nodes::performed(self, node, told, outcome);
             self.settle(node, step, None);

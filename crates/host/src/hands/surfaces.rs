@@ -150,7 +150,14 @@ fn rename(args: &mut Map<String, Value>, from: &str, to: &str) {
 
 /// Puts a key into its namespace.
 fn in_namespace(args: &mut Map<String, Value>, name: &str) -> Result<(), SurfaceError> {
-    let Some(namespace) = args.remove("namespace") else { return Ok(()) };
+    let Some(namespace) = args.remove("namespace") else {
+        // Whoever names no namespace is in none of them.
+        let key = args.get(name).and_then(Value::as_str).unwrap_or_default();
+        return match key.contains(BETWEEN) {
+            true => Err(SurfaceError::new(Code::InvalidArgument, "a key may not have the character U+001F")),
+            false => Ok(()),
+        };
+    };
     let namespace = namespace.as_str().unwrap_or_default();
     if namespace.contains(BETWEEN) {
         let message = "`namespace` may not have the character U+001F, which ends it";

@@ -19,8 +19,8 @@ pub trait Listener: Send + Sync {
 /// What was recorded before the end, as events of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Recorded {
-    /// The ids of all that are no pieces of a reply.
-    pub(crate) ids: Vec<String>,
+    /// All that are no pieces of a reply, with their ids.
+    pub(crate) others: Vec<(EventKind, String)>,
     /// The pieces, joined.
     pub(crate) text: String,
     /// Whether the last piece was among them.
@@ -34,7 +34,7 @@ impl Recorded {
             self.text.push_str(piece(payload));
             self.is_whole |= payload.get("isLast") == Some(&Value::Bool(true));
         } else {
-            self.ids.push(id);
+            self.others.push((kind.clone(), id));
         }
     }
 
@@ -46,7 +46,7 @@ impl Recorded {
             told.iter().filter(|told| is_piece(told)).map(|told| piece(&told.payload)).collect();
         let goes_on = whole.starts_with(&self.text);
         let mut unsaid = if goes_on { self.text.len() } else { 0 };
-        let (mut others, mut rest) = (self.ids.iter(), Vec::with_capacity(told.len()));
+        let (mut others, mut rest) = (self.others.iter().peekable(), Vec::with_capacity(told.len()));
         // Where each of them is found now, for those that it caused.
         let mut places: Vec<Option<Cause>> = Vec::with_capacity(told.len());
         for mut told in told {
@@ -60,7 +60,8 @@ impl Recorded {
                 told.payload.insert("chunk".to_owned(), left.into());
                 is_said.then_some(None)
             } else {
-                others.next().map(|id| Some(Cause::Id(id.clone())))
+                let found = others.next_if(|(kind, _)| *kind == told.kind);
+                found.map(|(_, id)| Some(Cause::Id(id.clone())))
             };
             if let Some(place) = recorded {
                 places.push(place);
@@ -128,6 +129,16 @@ mod tests {
         let rest = Recorded::default().rest_of(all.clone());
         assert_eq!(rest, all);
         assert_eq!(after(&all, 4).rest_of(all), []);
+    }
+
+    #[test]
+    fn what_the_engine_recorded_is_not_taken_for_what_the_work_told() {
+        let mut recorded = Recorded::default();
+        for kind in [EventKind::ApprovalReceived, EventKind::NodeResumed] {
+            recorded.add(&kind, "e".to_owned(), &serde_json::Map::new());
+        }
+        let told = vec![Told::new(EventKind::InterruptRequested, json!({"kind": "approval"})), usage()];
+        assert_eq!(recorded.rest_of(told.clone()), told);
     }
 
     #[test]

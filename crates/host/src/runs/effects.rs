@@ -74,7 +74,7 @@ impl Runs {
     }
 
     /// [`Runs::advance`] behind a pointer: what an input leads to may lead to another input.
-    pub(super) fn advance_boxed<'a>(
+    fn advance_boxed<'a>(
         &'a self,
         run_id: &'a str,
         input: Input,
@@ -232,10 +232,18 @@ impl Runs {
             self.redact_known(tenant, &mut outcome);
             Change::FinishActivity { id: id.clone(), outcome: outcome.to_string().into_bytes().into() }
         });
+        let told = match telling.rest_of(performed.told) {
+            Ok(told) => told,
+            // What was done is recorded before it is told again: nobody does it a second time because the log could not be read.
+            Err(refusal) => {
+                self.commit(record.into_iter().collect()).await?;
+                return Err(refusal);
+            }
+        };
         let input = Input::ActivityDone {
             node_id: activity.node_id.clone(),
             ordinal: activity.ordinal,
-            told: telling.rest_of(performed.told)?,
+            told,
             outcome: performed.outcome,
         };
         // In one commit with the events that follow from it.

@@ -1,11 +1,13 @@
 //! What runs are told while an effect is being made.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use flow::engine::{Activity, Input, Told};
 use flow::event::{EventKind, event_id};
+use flow::run::Genesis;
 
-use super::{Refusal, Runs};
+use super::advance::Ask;
+use super::{ApiCode, Refusal, Reply, Runs};
 use crate::hands::telling::Recorded;
 use crate::hands::{Heard, Listener};
 
@@ -14,27 +16,46 @@ pub(super) struct Telling<'a> {
     runs: &'a Runs,
     pub(super) run_id: &'a str,
     activity: &'a Activity,
-    /// Whether anything may have been recorded before the effect is at its end.
-    told: AtomicBool,
+    before: Mutex<Before>,
+}
+
+/// What was recorded before the effect is at its end.
+enum Before {
+    /// This, since it began.
+    Known(Recorded),
+    /// Only the log knows: it was begun by whoever had the run before, or the store failed and may have recorded it all the same.
+    InTheLog,
 }
 
 impl<'a> Telling<'a> {
-    pub(super) const fn new(runs: &'a Runs, run_id: &'a str, activity: &'a Activity) -> Self {
-        Self { runs, run_id, activity, told: AtomicBool::new(false) }
+    pub(super) fn new(runs: &'a Runs, run_id: &'a str, activity: &'a Activity) -> Self {
+        Self { runs, run_id, activity, before: Mutex::new(Before::Known(Recorded::default())) }
     }
 
     /// The effect was begun before, by whoever had the run then.
     pub(super) fn may_have_told(&self) {
-        self.told.store(true, Ordering::Relaxed);
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Before::InTheLog;
     }
 
-    /// What is left to record of all that happened. The log says what was: a store that failed may have recorded what it said it had not.
+    /// What is left to record of all that happened.
     pub(super) fn rest_of(&self, told: Vec<Told>) -> Result<Vec<Told>, Refusal> {
-        if !self.told.load(Ordering::Relaxed) || told.is_empty() {
+        if told.is_empty() {
             return Ok(told);
         }
+        match &*self.before.lock().unwrap_or_else(PoisonError::into_inner) {
+            Before::Known(recorded) => Ok(recorded.rest_of(told)),
+            Before::InTheLog => Ok(self.logged()?.rest_of(told)),
+        }
+    }
+
+    /// What the log has of the effect.
+    fn logged(&self) -> Result<Recorded, Refusal> {
+        let row = self.runs.store().run(None, self.run_id)?.ok_or_else(Refusal::no_run)?;
+        let genesis: Genesis = serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())?;
+        // What a fork copied was told of an effect of its source.
+        let from = genesis.fork.map_or(0, |fork| fork.from_sequence);
         let mut recorded = Recorded::default();
-        for event in self.runs.events(self.run_id, 0)? {
+        for event in self.runs.events(self.run_id, from)? {
             if event.node_id.as_ref() != Some(&self.activity.node_id) {
                 continue;
             }
@@ -44,21 +65,48 @@ impl<'a> Telling<'a> {
                 | EventKind::NodeRetried
                 | EventKind::NodeSuspended
                 | EventKind::InterruptRequested
-                | EventKind::InterruptResolved => recorded = Recorded::default(),
+                | EventKind::InterruptResolved
+                | EventKind::NodeResumed => recorded = Recorded::default(),
                 kind => recorded.add(kind, event_id(self.run_id, event.sequence), &event.payload),
             }
         }
-        Ok(recorded.rest_of(told))
+        Ok(recorded)
+    }
+
+    /// What was told is recorded, in the events that end before `next`.
+    fn heard(&self, told: &[Told], next: u64) {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let Before::Known(recorded) = &mut *before else { return };
+        let first = next.saturating_sub(told.len() as u64);
+        for (sequence, told) in (first..).zip(told) {
+            recorded.add(&told.kind, event_id(self.run_id, sequence), &told.payload);
+        }
     }
 }
 
 impl Listener for Telling<'_> {
     fn tell(&self, told: Vec<Told>) -> Heard<'_> {
         Box::pin(async move {
-            self.told.store(true, Ordering::Relaxed);
             let Activity { node_id, ordinal, .. } = self.activity;
-            let input = Input::ActivityTells { node_id: node_id.clone(), ordinal: *ordinal, told };
-            self.runs.advance_boxed(self.run_id, input, Vec::new()).await.is_ok()
+            let input =
+                Input::ActivityTells { node_id: node_id.clone(), ordinal: *ordinal, told: told.clone() };
+            let next = std::sync::atomic::AtomicU64::new(0);
+            let answered = self.runs.advance(self.run_id, input, Ask::default(), |state, _| {
+                next.store(state.next_sequence, std::sync::atomic::Ordering::Relaxed);
+                Ok(Reply::new(200, &serde_json::Value::Null))
+            });
+            match Box::pin(answered).await {
+                Ok(_) => {
+                    self.heard(&told, next.into_inner());
+                    true
+                }
+                Err(refusal) => {
+                    if refusal.code != ApiCode::Conflict {
+                        self.may_have_told();
+                    }
+                    false
+                }
+            }
         })
     }
 }

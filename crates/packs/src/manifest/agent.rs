@@ -34,7 +34,7 @@ pub(super) const AGENT: Shape = closed(&[
 const TOOL: Rule = matching(
     512,
     |text| ToolRef::parse(text).is_some(),
-    "a tool with its scope, such as `openwop:fetch`, `mcp:server/tool` or `vendor.acme.fetch`",
+    "a tool with its scope, such as `openwop:fetch`, `mcp:server:tool` or `vendor.acme.fetch`",
 );
 const MEMORY: Shape = closed(&[
     optional("scratchpad", Rule::Bool),

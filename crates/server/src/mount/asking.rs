@@ -93,7 +93,9 @@ impl Asking {
 
     /// Looks at what the run waits for now, and sends the client what there is to send.
     pub(super) async fn look(&mut self, run_id: &str, waits: bool) -> Result<Then, Refusal> {
-        let open = if waits { self.runs.open_interrupts(&self.caller, run_id)? } else { Vec::new() };
+        // A run whose other branches work waits for nobody, and what the client was asked is still open.
+        let looks = waits || self.open.is_some() || !self.told.is_empty();
+        let open = if looks { self.runs.open_interrupts(&self.caller, run_id)? } else { Vec::new() };
         let ids: BTreeSet<&str> = open.iter().map(|open| open.id.as_str()).collect();
         self.told.retain(|id| ids.contains(id.as_str()));
         self.wanted.retain(|id, _| ids.contains(id.as_str()));
@@ -102,7 +104,7 @@ impl Asking {
             self.withdraw("nobody waits for it any more").await;
             then = Then::Anew;
         }
-        if self.open.as_ref().is_some_and(|request| request.question.is_some()) {
+        if !waits || self.open.as_ref().is_some_and(|request| request.question.is_some()) {
             return Ok(then);
         }
         let mut notice = None;
@@ -222,7 +224,7 @@ impl Asking {
     }
 
     /// Takes back the request that the client has: nobody waits for its answer any more.
-    async fn withdraw(&mut self, reason: &str) {
+    pub(super) async fn withdraw(&mut self, reason: &str) {
         let Some(request) = self.open.take() else { return };
         let params = json!({"requestId": request.outstanding.id(), "reason": reason});
         let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});

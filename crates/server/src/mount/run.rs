@@ -181,9 +181,18 @@ enum Happened {
 }
 
 impl Watching<'_> {
-    /// Waits until the run is at its end, or needs somebody that the client is not.
+    /// Waits for the end, and takes back what the client was asked and has not answered.
     async fn end(mut self) -> Result<End, Refusal> {
-        let Self { call, run_id, .. } = self;
+        let end = self.until_end().await;
+        if let Some(asking) = &mut self.asking {
+            asking.withdraw("the call is answered").await;
+        }
+        end
+    }
+
+    /// Waits until the run is at its end, or needs somebody that the client is not.
+    async fn until_end(&mut self) -> Result<End, Refusal> {
+        let Self { call, run_id, .. } = *self;
         let mut following = call.runs.follow(&call.caller.tenant, run_id, 0)?;
         let mut deadline = Instant::now() + self.patience;
         loop {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ai::redact::{Redactor, Secret};
 use ai::schema::Schema;
-use ai::tools::{Due, MAX_DESCRIPTION_BYTES, Offered, Returned, Status, Toolbox, Transport};
+use ai::tools::{Bounds, Due, MAX_DESCRIPTION_BYTES, Offered, Returned, Status, Toolbox, Transport};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flow::definition::CalledType;
@@ -81,10 +81,17 @@ impl<'b> Belt<'b> {
     ) -> Result<Value, RunError> {
         let servers = self.workshop.servers.ok_or_else(|| not_served("core.agents.run"))?;
         let candidates = server.map_or_else(|| servers.of(tenant), |server| vec![server]);
+        let mut silent = None;
         for server in candidates {
             if !lists.contains_key(server) {
-                let listed = servers.tools(tenant, server, PATIENCE).await?;
-                lists.insert(server.to_owned(), listed.into());
+                match servers.tools(tenant, server, PATIENCE).await {
+                    Ok(listed) => drop(lists.insert(server.to_owned(), listed.into())),
+                    // Another server may have the tool.
+                    Err(error) => {
+                        silent = Some(error);
+                        continue;
+                    }
+                }
             }
             let listed = lists.get(server).and_then(Value::as_array);
             if let Some(found) = listed.into_iter().flatten().find(|listed| listed["name"] == tool) {
@@ -102,11 +109,15 @@ impl<'b> Belt<'b> {
                 }
                 let about = found["description"].as_str().unwrap_or_default();
                 let about = canon::budget::truncate(about, MAX_DESCRIPTION_BYTES);
-                return Ok(json!({"server": server, "description": about, "schema": schema}));
+                let says = |hint: &str| found["annotations"][hint] == true;
+                let repeatable = says("readOnlyHint") || says("idempotentHint");
+                return Ok(json!({
+                    "server": server, "description": about, "schema": schema, "repeatable": repeatable,
+                }));
             }
         }
         let message = format!("no MCP server that may be used here has the tool `{tool}`");
-        Err(RunError::new("mcp_tool_not_found", message))
+        Err(silent.unwrap_or_else(|| RunError::new("mcp_tool_not_found", message)))
     }
 
     /// The tools as a model is offered them.
@@ -175,20 +186,37 @@ impl<'b> Belt<'b> {
         };
         let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let returned = match returned {
-            Ok((status, text)) => Returned { status, text, code: None, duration_ms: Some(took) },
+            Ok((status, text)) => {
+                Returned { status, text, code: None, duration_ms: Some(took), cut_from: None }
+            }
             // Nobody knows what was done: that is nothing to go on with.
             Err(error) if error.code == FailureCode::EffectOutcomeUnknown.as_str() => return Err(error),
             Err(error) => Returned {
                 status: Status::Error,
-                text: error.message,
+                text: self.with_doubt(due, &error),
                 code: Some(error.code),
                 duration_ms: Some(took),
+                cut_from: None,
             },
         };
-        let returned = returned.redacted(redactor);
+        // Secrets first: half of one would not be found.
+        let returned = returned.redacted(redactor).cut(Bounds::default().result_bytes);
         let record = returned.to_record(due).to_string().into_bytes();
         asked.ledger.finish(&due.call_id, record).await.map_err(unrecorded)?;
         Ok(returned)
+    }
+
+    /// Why a call failed, with a warning where it may have been made all the same: a model tries again where it reads of an error.
+    fn with_doubt(&self, due: &Due, error: &RunError) -> String {
+        let repeatable = self.described.get(&due.tool).is_some_and(|said| said["repeatable"] == true);
+        let sent = ["mcp_timeout", "mcp_unreachable", "mcp_bad_answer"].contains(&error.code.as_str());
+        match sent && !repeatable {
+            true => format!(
+                "{}; it may have been done all the same, so do not call it again for this",
+                error.message
+            ),
+            false => error.message.clone(),
+        }
     }
 
     async fn ask(

@@ -58,6 +58,7 @@ impl Door<'_> {
                             text: error.message.clone(),
                             code: Some(error.code.clone()),
                             duration_ms: None,
+                            cut_from: None,
                         };
                         let ended = conversation.on_returned(&returned).events.into_iter().next();
                         ended.into_iter().for_each(|ended| tell(&mut told, ended));

@@ -55,6 +55,11 @@ impl<'a> Live<'a> {
         }
     }
 
+    /// Whether any of the reply came.
+    pub(super) const fn has_begun(&self) -> bool {
+        self.said_at.is_some() || !self.unsaid.is_empty()
+    }
+
     /// When to tell, where there is something to tell.
     pub(super) const fn due(&self) -> Option<Instant> {
         self.due

@@ -7,6 +7,7 @@ use ai::provider::{MAX_REPLY_BYTES, ProviderError, ProviderErrorKind, Reply, Req
 
 use hyper::Method;
 use hyper::header::CONTENT_TYPE;
+use tokio::time::Instant;
 
 use super::live::{Live, Reading};
 use crate::runs::outbound::{Answer, CallError, Outbound};
@@ -68,18 +69,17 @@ impl Provider {
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let secret = secret.map(|secret| (secret.name, secret.expose()));
         sent.extend(secret.as_ref().map(|(name, value)| (*name, value.as_str())));
-        let exchange = async {
-            let asked = outbound.exchange(Method::POST, &target, &sent, body).await;
-            let answer = asked.map_err(|error| unreachable(&error))?;
-            match live {
-                Some(live) if is_stream(&answer) => {
-                    told(answer, Reading::new(self.wire, &request), live).await
-                }
-                _ => self.whole(&request, answer).await,
+        let deadline = Instant::now() + TIME_OUT;
+        let late = |_| ProviderError::invalid("there was no whole answer in time");
+        let exchange = outbound.exchange(Method::POST, &target, &sent, body);
+        let answer = tokio::time::timeout_at(deadline, exchange).await.map_err(late)?;
+        let answer = answer.map_err(|error| unreachable(&error))?;
+        match live {
+            Some(live) if is_stream(&answer) => {
+                told(answer, Reading::new(self.wire, &request), live, deadline).await
             }
-        };
-        let late = || Err(ProviderError::invalid("there was no whole answer in time"));
-        tokio::time::timeout(TIME_OUT, exchange).await.unwrap_or_else(|_| late())
+            _ => tokio::time::timeout_at(deadline, self.whole(&request, answer)).await.map_err(late)?,
+        }
     }
 
     /// Reads an answer of any status that comes at once, up to a bound.
@@ -105,29 +105,35 @@ fn is_stream(answer: &Answer) -> bool {
     (200..300).contains(&answer.status) && media.trim_start().starts_with("text/event-stream")
 }
 
-/// Reads an answer that comes piece by piece, and tells the pieces.
-async fn told(mut answer: Answer, mut reading: Reading, mut live: Live<'_>) -> Result<Reply, ProviderError> {
+/// Reads an answer that comes piece by piece, and tells the pieces. What is being told is told to its end, however late it is.
+async fn told(
+    mut answer: Answer,
+    mut reading: Reading,
+    mut live: Live<'_>,
+    deadline: Instant,
+) -> Result<Reply, ProviderError> {
+    // What came was paid for and seen: it is not asked for again because the rest of it did not come.
+    let early = || ProviderError::invalid("the answer ended early");
     let mut length = 0;
     loop {
-        let part = match live.due() {
-            None => answer.next().await,
-            Some(due) => match tokio::time::timeout_at(due, answer.next()).await {
-                Ok(part) => part,
-                Err(_) => {
-                    live.tell().await;
-                    continue;
-                }
-            },
+        let until = live.due().map_or(deadline, |due| due.min(deadline));
+        let part = match tokio::time::timeout_at(until, answer.next()).await {
+            Ok(part) => part.map_err(|error| unreachable(&error))?,
+            Err(_) if live.due().is_some_and(|due| due < deadline) => {
+                live.tell().await;
+                continue;
+            }
+            Err(_) => return Err(ProviderError::invalid("there was no whole answer in time")),
         };
-        let Some(part) = part.map_err(|error| unreachable(&error))? else { break };
+        let Some(part) = part else { break };
         length += part.len();
         if length > MAX_STREAM_BYTES {
             return Err(ProviderError::invalid("the answer is too large"));
         }
-        live.hear(reading.feed(&part)?);
+        let deltas = reading.feed(&part).map_err(|error| if live.has_begun() { early() } else { error })?;
+        live.hear(deltas);
     }
-    // What came was paid for and seen: it is not asked for again because it broke off.
-    reading.finish().map_err(|_| ProviderError::invalid("the answer ended early"))
+    reading.finish().map_err(|_| early())
 }
 
 /// It cannot be sent at all: a credential that is none, an address that may not be called, or one that would be sent it in the clear.

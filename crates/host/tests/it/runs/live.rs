@@ -66,6 +66,10 @@ async fn answer(stream: &mut tokio::net::TcpStream, mut script: Script) {
         if piece == BREAK {
             return;
         }
+        if piece == FAIL {
+            let _ = stream.write_all(b"data: {\"error\": {\"type\": \"overloaded\"}}\n\n").await;
+            return;
+        }
         let _ = stream.write_all(event(json!({"content": piece}), Value::Null).as_bytes()).await;
     }
     let usage =
@@ -76,6 +80,9 @@ async fn answer(stream: &mut tokio::net::TcpStream, mut script: Script) {
 
 /// The answer breaks off.
 const BREAK: &str = "\u{0}";
+
+/// The server says that it cannot go on.
+const FAIL: &str = "\u{1}";
 
 /// A script that is known from the beginning.
 pub(super) fn scripted(pieces: &[&'static str]) -> Script {
@@ -165,14 +172,16 @@ async fn a_key_that_comes_in_pieces_is_told_in_none() {
 
 #[tokio::test]
 async fn a_reply_that_breaks_off_fails_its_node_and_is_not_asked_for_again() {
-    let Asking { host, run_id, say, server, _folder } = asking().await;
-    say.send("The signal").unwrap();
-    until(&host.runs, &run_id, |event| says(event, "The signal")).await.unwrap();
-    say.send(BREAK).unwrap();
-    let events = to_the_end(&host.runs, &run_id).await;
-    assert_eq!((spoken(&events).as_str(), lasts(&events)), ("The signal", 0));
-    let run = snapshot(&host.runs, &caller("acme"), &run_id);
-    assert_eq!((&run["error"]["code"], server.count()), (&json!("provider_reply_invalid"), 1));
+    for end in [BREAK, FAIL] {
+        let Asking { host, run_id, say, server, _folder } = asking().await;
+        say.send("The signal").unwrap();
+        until(&host.runs, &run_id, |event| says(event, "The signal")).await.unwrap();
+        say.send(end).unwrap();
+        let events = to_the_end(&host.runs, &run_id).await;
+        assert_eq!((spoken(&events).as_str(), lasts(&events)), ("The signal", 0));
+        let run = snapshot(&host.runs, &caller("acme"), &run_id);
+        assert_eq!((&run["error"]["code"], server.count()), (&json!("provider_reply_invalid"), 1));
+    }
 }
 
 #[tokio::test]

@@ -123,7 +123,7 @@ async fn a_call_does_not_wait_for_ever_and_says_meanwhile_that_it_does() {
     let client = Client::asking(&host, KEY).await;
     for (name, node) in [("approval", "gate"), ("colour", "ask")] {
         let mut calling = client.call_with(name, json!({"_meta": {"progressToken": "t"}})).await;
-        let (mut before, mut asked, mut beats) = (0.0, 0, 0);
+        let (mut before, mut asked, mut beats, mut withdrawn) = (0.0, 0, 0, 0);
         let last = loop {
             let message = calling.next().await.unwrap();
             match message["method"].as_str() {
@@ -134,10 +134,12 @@ async fn a_call_does_not_wait_for_ever_and_says_meanwhile_that_it_does() {
                     beats += usize::from(progress.fract() > 0.0);
                 }
                 Some("elicitation/create") => asked += 1,
+                Some("notifications/cancelled") => withdrawn += 1,
                 _ => break message,
             }
         };
         assert!(asked == 1 && beats > 0, "{asked} {beats}");
+        assert_eq!(withdrawn, 1, "nobody waits for what the client was asked");
         let text = last["result"]["content"][0]["text"].as_str().unwrap();
         let told: Value = serde_json::from_str(text).unwrap();
         assert_eq!(told["error"], "run_waiting", "{told}");
