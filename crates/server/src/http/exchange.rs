@@ -282,15 +282,20 @@ async fn checked(
     {
         return Err(Refusal::scope(*missing));
     }
-    let (body, message) = match route.body {
-        Body::Message => (Value::Null, body::message(&parts.headers, stream, &state.settings).await?),
-        Body::Archive => (Value::Null, body::archive(&parts.headers, stream, &state.settings).await?),
+    // The place is held until the handler has ended: as long as the object is in memory.
+    let (body, message, _place) = match route.body {
+        Body::Message => (Value::Null, body::message(&parts.headers, stream, &state.settings).await?, None),
+        Body::Archive => (Value::Null, body::archive(&parts.headers, stream, &state.settings).await?, None),
         // Nobody but the holder of an address makes the host receive an object.
         Body::Object => match surfaces::room_for_object(state, &params)? {
-            Ok(most) => (Value::Null, body::object(&parts.headers, stream, most, &state.settings).await?),
+            Ok(most) => {
+                let place = surfaces::place_for_object(state)?;
+                let object = body::object(&parts.headers, stream, most, &state.settings).await?;
+                (Value::Null, object, Some(place))
+            }
             Err(refused) => return Ok(*refused),
         },
-        kind => (body::read(kind, &parts.headers, stream, &state.settings).await?, Bytes::new()),
+        kind => (body::read(kind, &parts.headers, stream, &state.settings).await?, Bytes::new(), None),
     };
     let keyed = keyed(route, &params, parts, caller, &body)?;
     let call = Call {

@@ -14,6 +14,7 @@ use host::system::{Clock, Entropy};
 use super::cursor::Cursors;
 use super::denials::Denials;
 use super::handlers::envelopes::Correlations;
+use super::handlers::surfaces::MAX_UPLOADS;
 use super::metrics::Metrics;
 use super::routes::Gates;
 use super::shelves::Shelves;
@@ -179,6 +180,8 @@ pub(super) struct Shared {
     pub(super) test_log: TestLog,
     /// Places for messages of MCP.
     pub(super) messages: Arc<tokio::sync::Semaphore>,
+    /// Places for objects that come to signed addresses.
+    pub(super) uploads: Arc<tokio::sync::Semaphore>,
     /// Who answers what is outside of the protocol: the pages of people.
     pub(super) pages: Option<Router>,
     /// What conformance suites read and write as a plugin would; there only with the seams.
@@ -203,6 +206,7 @@ impl HttpState {
         Self(Arc::new(Shared {
             streams: Arc::new(tokio::sync::Semaphore::new(options.settings.max_streams)),
             messages: Arc::new(tokio::sync::Semaphore::new(options.settings.max_messages)),
+            uploads: Arc::new(tokio::sync::Semaphore::new(MAX_UPLOADS)),
             visitors: Visitors::new(options.runs.public_url(), &options.guides.allowed_origins),
             tenants: options.guides.tenants,
             workspace_roots: Arc::new(options.guides.workspace_roots),

@@ -19,6 +19,8 @@ use crate::usage::Usage;
 use crate::value::bytes_of;
 
 const TABLE: Keyed = keyed!("cache");
+/// How many values one that is put may push out. All surfaces wait for the thread on which this happens.
+const ROOM: usize = 256;
 
 /// The embedded adapter.
 #[derive(Debug)]
@@ -90,11 +92,18 @@ fn put(
     expires: Option<i64>,
 ) -> Result<(), Refused> {
     let mut usage = TABLE.put(connection, &scope.tenant, key, value, expires)?.unwrap_or_default();
-    while !usage.within(limits.cache_keys, limits.cache_bytes) {
+    for _ in 0..ROOM {
+        if usage.within(limits.cache_keys, limits.cache_bytes) {
+            return Ok(());
+        }
         if TABLE.evict(connection, &scope.tenant, i64::MAX, 1)? == 0 {
-            break;
+            return Ok(());
         }
         usage = Usage::of(connection, scope.tenant.as_str(), TABLE.surface)?;
+    }
+    if !usage.within(limits.cache_keys, limits.cache_bytes) {
+        // Too many small ones are in the way. A cache may forget, so the new value is not kept, and the next finds more room.
+        TABLE.remove(connection, scope, key)?;
     }
     Ok(())
 }

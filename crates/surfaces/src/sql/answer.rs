@@ -71,6 +71,19 @@ impl<'a> Gathered<'a> {
     }
 }
 
+/// The bytes of a transaction's answer, about, with one more outcome. Statements are bounded one by one, and a transaction may have hundreds.
+pub(super) fn together(bytes: usize, more: &Outcome, limits: &SqlLimits) -> Result<usize, SurfaceError> {
+    let members = more.rows.iter().flatten().flatten();
+    let bytes = members.fold(bytes, |sum, (name, value)| sum.saturating_add(name.len() + size_of(value)));
+    if bytes > limits.bytes {
+        return Err(refuse(format!(
+            "the answers of the transaction have more than {} bytes together, and none of it happened; ask for fewer rows or columns",
+            limits.bytes
+        )));
+    }
+    Ok(bytes)
+}
+
 fn too_many_bytes(most: usize) -> SurfaceError {
     refuse(format!("the answer has more than {most} bytes; ask for fewer rows or columns"))
 }

@@ -23,7 +23,7 @@ use tokio_postgres::types::ToSql;
 
 use self::cells::Cell;
 use self::parameters::Bound;
-use super::answer::Gathered;
+use super::answer::{self, Gathered};
 use super::{Class, Dialect, Outcome, Sql, SqlLimits, Statement, Work, blamed};
 use crate::args::{refuse, shown};
 use crate::call::Scope;
@@ -105,9 +105,11 @@ impl Postgres {
             Work::Query(statement) | Work::Execute(statement) => std::slice::from_ref(statement),
             Work::Transaction(statements) => statements,
         };
-        let mut outcomes = Vec::with_capacity(statements.len());
+        let (mut outcomes, mut bytes) = (Vec::with_capacity(statements.len()), 0);
         for (place, statement) in statements.iter().enumerate() {
-            outcomes.push(self.one(transaction, statement).await.map_err(|why| blamed(work, place, why))?);
+            let outcome = self.one(transaction, statement).await.map_err(|why| blamed(work, place, why))?;
+            bytes = answer::together(bytes, &outcome, &self.limits)?;
+            outcomes.push(outcome);
         }
         if let Some(effect) = effect {
             effects::keep(transaction, scope, effect, &outcomes).await.map_err(failed)?;

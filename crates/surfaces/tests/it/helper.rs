@@ -27,8 +27,14 @@ impl Host {
 
     /// Closes everything and opens it again.
     pub(crate) fn reopened(self) -> Self {
-        let Self { surfaces, folder, limits } = self;
+        self.reopened_with(|_| ())
+    }
+
+    /// The same, with other bounds.
+    pub(crate) fn reopened_with(self, change: impl FnOnce(&mut Limits)) -> Self {
+        let Self { surfaces, folder, mut limits } = self;
         drop(surfaces);
+        change(&mut limits);
         let surfaces = open(folder.path(), &limits);
         Self { surfaces, folder, limits }
     }

@@ -142,6 +142,31 @@ async fn a_full_cache_forgets_what_is_over_first() {
     }
 }
 
+#[tokio::test]
+async fn a_cached_value_pushes_out_a_bounded_number_and_the_bound_holds() {
+    let host = Host::with(|limits| limits.cache_bytes = 6_000);
+    let put = async |key: String, value: String| {
+        host.call("t", "cache.put", json!({"key": key, "value": value, "ttlSeconds": 60})).await;
+    };
+    // Six bytes each, so that a large one is worth many hundreds of them.
+    for n in 0..1000 {
+        put(format!("{n:03}"), "x".to_owned()).await;
+    }
+    let mut puts = 0;
+    while host.call("t", "cache.get", json!({"key": "large"})).await["hit"] == false {
+        put("large".to_owned(), "x".repeat(4_000)).await;
+        puts += 1;
+        assert!(puts < 10, "each makes room for the next");
+    }
+    assert_eq!(puts, 3, "256 go with each, and 668 have to");
+    let mut left = 0;
+    for n in 0..1000 {
+        let told = host.call("t", "cache.get", json!({"key": format!("{n:03}")})).await;
+        left += usize::from(told["hit"] == true);
+    }
+    assert_eq!(left, 332);
+}
+
 /// Every file below a folder.
 fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -176,6 +201,23 @@ async fn the_records_of_all_streams_of_a_tenant_are_bounded() {
     let refused = refused.unwrap_err();
     assert_eq!(refused.code.as_str(), "queue_backend_unavailable");
     assert!(refused.message.contains("2 records"), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn a_record_that_takes_the_place_of_another_fits_although_the_bounds_are_lower_now() {
+    let host = Host::with(|limits| limits.stream_records = 3);
+    let publish = async |host: &Host, stream: &str, record: Value| {
+        host.try_at(NOW, "t", "queueBus.streamPublish", json!({"stream": stream, "record": record})).await
+    };
+    for n in 0..3 {
+        publish(&host, "s", json!(n)).await.unwrap();
+    }
+    let host = host.reopened_with(|limits| limits.records = 2);
+    publish(&host, "s", json!(3)).await.unwrap();
+    for (stream, record) in [("s", json!("longer")), ("new", json!(1))] {
+        let refused = publish(&host, stream, record).await.unwrap_err();
+        assert!(refused.message.contains("2 records"), "{stream}: {}", refused.message);
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! With `projectTo` the events that follow are kept beside the logs of runs, where seams read them. With `persistedDedup` that log says
 //! what came before, as it would in a process that remembers nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use ai::completion::Counter;
@@ -29,26 +29,39 @@ use super::trouble::invalid_argument;
 /// How many envelopes are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// What came of the envelopes so far, by tenant and correlation id.
+/// What came of the envelopes so far, by tenant and correlation id. The oldest are forgotten first, whosever they are.
 #[derive(Default)]
-pub(in super::super) struct Correlations(Mutex<BTreeMap<(String, String), Prior>>);
+pub(in super::super) struct Correlations(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    priors: BTreeMap<(String, String), Prior>,
+    /// The keys, in the order in which they came.
+    order: VecDeque<(String, String)>,
+}
 
 impl Correlations {
     fn get(&self, tenant: &str, id: &str) -> Option<Prior> {
         let key = (tenant.to_owned(), id.to_owned());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).priors.get(&key).cloned()
     }
 
     fn keep(&self, tenant: &str, id: String, prior: Prior) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_REMEMBERED {
-            kept.pop_first();
+        let kept = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (tenant.to_owned(), id);
+        if kept.priors.insert(key.clone(), prior).is_some() {
+            return;
         }
-        kept.insert((tenant.to_owned(), id), prior);
+        kept.order.push_back(key);
+        if kept.order.len() > MAX_REMEMBERED
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            kept.priors.remove(&oldest);
+        }
     }
 
     pub(super) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
     }
 }
 
@@ -271,4 +284,31 @@ fn from_log(log: &[Value], correlation_id: &str) -> Option<Prior> {
         "normalizedMeta": {"contentTrust": trust},
     });
     Some(Prior { envelope_type: envelope_type.to_owned(), outcome })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_correlation_is_forgotten_first_whosever_it_is() {
+        let kept = Correlations::default();
+        let keep = |tenant: &str, id: usize| {
+            let prior = Prior { envelope_type: "error".to_owned(), outcome: json!(id) };
+            kept.keep(tenant, id.to_string(), prior);
+        };
+        keep("z", 0);
+        keep("a", 0);
+        // What is kept again takes no second place.
+        keep("a", 0);
+        for id in 1..MAX_REMEMBERED {
+            keep("z", id);
+        }
+        assert!(kept.get("z", "0").is_none(), "one too many came, and this was the first");
+        assert!(kept.get("a", "0").is_some() && kept.get("z", "1").is_some());
+        keep("z", MAX_REMEMBERED);
+        assert!(kept.get("a", "0").is_none() && kept.get("z", "1").is_some());
+        kept.clear();
+        assert!(kept.get("z", "1").is_none());
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! The tenant comes with the request, so that one key can show that tenants do not see each other. That is why this is for tests only.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::response::Response;
 use host::runs::{ApiCode, Caller, Refusal};
@@ -10,6 +12,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTI
 use serde_json::{Map, Value, json};
 use surfaces::blob::Object;
 use surfaces::{Call as SurfaceCall, Code, Millis, Surface, SurfaceError, Tenant};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::answer;
 use super::super::exchange::Call;
@@ -19,6 +22,8 @@ use super::trouble::{flat, nested};
 
 /// What is called like a surface, and is one of this host itself.
 const WEBHOOKS: &str = "webhooks";
+/// How many objects are received at once.
+pub(in super::super) const MAX_UPLOADS: usize = 8;
 
 /// `POST /v1/host/sample/test/surface`
 pub(in super::super) async fn call(call: Call) -> Answered {
@@ -165,14 +170,23 @@ pub(in super::super) fn room_for_object(
     Ok(admitted.map(|()| blobs.most_bytes()).map_err(|error| Box::new(not_redeemed(&error))))
 }
 
+/// A place among the objects that are received at once. Each is in memory as a whole, and whoever holds an address may send many.
+pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemaphorePermit, Refusal> {
+    Arc::clone(&state.uploads).try_acquire_owned().map_err(|_| {
+        let message = format!("{MAX_UPLOADS} objects are being received, and no more at once; come back");
+        Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
+    })
+}
+
 /// `PUT /v1/blobs/{token}`: bytes, from whoever holds an address that was made for them.
-pub(in super::super) async fn put_blob(call: Call) -> Answered {
+pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
     let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
     };
     let kind = call.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
     let content_type = kind.unwrap_or(surfaces::blob::CONTENT_TYPE).to_owned();
-    let object = Object { content: call.message.to_vec(), content_type };
+    // Nobody else has the bytes, so they become the content without a copy.
+    let object = Object { content: std::mem::take(&mut call.message).into(), content_type };
     let now = Millis(call.state.runs.now().0);
     Ok(match surfaces.blobs().redeem_put(call.param("token"), now, object).await {
         Ok(()) => answer::json(200, &json!({"ok": true})),

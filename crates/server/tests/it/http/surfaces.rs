@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use server::http::Settings;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::client::Answer;
 use super::logs::log;
@@ -179,6 +181,40 @@ async fn an_object_is_stored_at_an_address_that_was_signed_for_it_and_nowhere_el
     assert_eq!(answer.status, 413, "{}", answer.text());
     let got = ask(&host, "acme", ("blob", "get"), json!({"key": "k"})).await.expect(200);
     assert_ne!(got["contentBase64"], "ZXZpbA==", "nothing else was written");
+}
+
+#[tokio::test]
+async fn objects_that_are_received_at_once_are_bounded() {
+    let host = Host::start_equipped(&[]).await;
+    let args = json!({"key": "k", "method": "PUT", "expiresInSeconds": 600});
+    let signed = ask(&host, "acme", ("blob", "presign"), args).await.expect(200);
+    let path = format!("/v1/blobs/{}", signed["token"].as_str().unwrap());
+    let head = format!(
+        "PUT {path} HTTP/1.1\r\nhost: host.test\r\ncontent-length: 3\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n"
+    );
+    let mut sending = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(host.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // Said when the host begins to receive.
+        let mut said = [0; 25];
+        stream.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"HTTP/1.1 100 Continue\r\n\r\n");
+        sending.push(stream);
+    }
+    let refused = host.send("PUT", &path, &[], Some(b"one")).await;
+    assert_eq!(refused.refused(429, "rate_limited")["details"]["scope"], "global");
+    assert!(refused.header("retry-after").is_some());
+    // An address that is none takes no place, and is told so.
+    host.send("PUT", "/v1/blobs/none", &[], Some(b"x")).await.refused(404, "blob_presign_not_found");
+    let mut first = sending.remove(0);
+    first.write_all(b"end").await.unwrap();
+    let mut received = Vec::new();
+    first.read_to_end(&mut received).await.unwrap();
+    super::client::parse(&received).unwrap().expect(200);
+    host.send("PUT", &path, &[], Some(b"one")).await.expect(200);
+    let got = ask(&host, "acme", ("blob", "get"), json!({"key": "k"})).await.expect(200);
+    assert_eq!(got["contentBase64"], "b25l");
 }
 
 #[tokio::test]

@@ -44,6 +44,8 @@ fn statements_that_bind_their_values_are_allowed() {
         ),
         (Sqlite, "CREATE UNIQUE INDEX i ON t(val) WHERE val > 3", Class::Define),
         (Sqlite, "ALTER TABLE t ADD COLUMN n INTEGER DEFAULT 0", Class::Define),
+        (Sqlite, "ALTER TABLE t ADD COLUMN n TEXT DEFAULT 'interlock_x'", Class::Define),
+        (Postgres, "ALTER TABLE t ADD COLUMN n TEXT CHECK (n <> 'interlock_x')", Class::Define),
         (Sqlite, "DROP TABLE IF EXISTS t", Class::Define),
         (Sqlite, "CREATE VIEW v AS SELECT id FROM t", Class::Define),
         (Postgres, "SELECT id FROM users WHERE id = $1 FETCH FIRST 5 ROWS ONLY", Class::Read),
@@ -186,6 +188,13 @@ fn a_statement_that_leaves_the_data_is_denied() {
         }
     }
     let table = [
+        (Sqlite, "ALTER TABLE t RENAME TO 'interlock_x'"),
+        (Sqlite, "ALTER TABLE t RENAME TO 'Interlock_Effects'"),
+        (Sqlite, "ALTER TABLE t RENAME COLUMN a TO 'interlock_x'"),
+        (Sqlite, "CREATE TABLE 'interlock_x' (a INTEGER)"),
+        (Sqlite, "CREATE TABLE t (\"default\" 'interlock_x')"),
+        (Sqlite, "CREATE INDEX 'interlock_x' ON t(a)"),
+        (Sqlite, "DROP TABLE 'interlock_effects'"),
         (Sqlite, "SELECT load_extension(?)"),
         (Sqlite, "SELECT * FROM pragma_table_info(?)"),
         (Sqlite, "SELECT * FROM sqlite_master"),

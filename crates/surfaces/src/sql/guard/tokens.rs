@@ -104,10 +104,23 @@ pub(super) fn read(sql: &str, dialect: &dyn Dialect) -> Result<Vec<Token>, Surfa
 /// Refuses names that belong to the host or to the server, wherever they stand. A parsed statement has names in more places than a walk
 /// over its relations sees, such as what a table is renamed to; and parser and server may differ on what is a name: `FROM ONLY pg_authid`
 /// is a table `only` to the one, and a catalogue to the other.
+///
+/// SQLite takes a text in single quotes for a name where it expects one. A definition is the only statement in which texts may stand at all,
+/// so they are names there, unless they are directly behind the word `DEFAULT`, where SQLite expects a value.
 pub(super) fn check_names(tokens: &[Token], is_postgres: bool) -> Result<(), SurfaceError> {
-    for token in tokens {
-        let Token::Word(Word { value, .. }) = token else { continue };
-        let name = value.to_ascii_lowercase();
+    let defines = ["CREATE", "ALTER", "DROP"].iter().any(|word| is_keyword(tokens.first(), word));
+    for (place, token) in tokens.iter().enumerate() {
+        let name = match token {
+            Token::Word(Word { value, .. }) => value.to_ascii_lowercase(),
+            Token::SingleQuotedString(text) if defines && !is_postgres => {
+                let before = place.checked_sub(1).and_then(|before| tokens.get(before));
+                if is_keyword(before, "DEFAULT") {
+                    continue;
+                }
+                text.to_ascii_lowercase()
+            }
+            _ => continue,
+        };
         let of_server = is_postgres
             && (name.starts_with("pg_") && !OPEN_NAMES.contains(&name.as_str())
                 || name == "information_schema");
@@ -116,6 +129,11 @@ pub(super) fn check_names(tokens: &[Token], is_postgres: bool) -> Result<(), Sur
         }
     }
     Ok(())
+}
+
+/// Whether it is that word of the language, and no name in quotes.
+fn is_keyword(token: Option<&Token>, word: &str) -> bool {
+    matches!(token, Some(Token::Word(Word { value, quote_style: None, .. })) if value.eq_ignore_ascii_case(word))
 }
 
 /// Names of the server that say nothing but a type, or where one is.

@@ -16,7 +16,7 @@ use crate::args::refuse;
 use crate::call::Scope;
 use crate::embedded::{MAX_EFFECT_BYTES, RETENTION_MS};
 use crate::error::{Code, SurfaceError};
-use crate::sql::answer::Gathered;
+use crate::sql::answer::{self, Gathered};
 use crate::sql::guard::{MAX_PARAMETERS, MAX_SQL_BYTES};
 use crate::sql::{Class, Outcome, SqlLimits, Statement, Work, blamed};
 
@@ -24,8 +24,17 @@ use crate::sql::{Class, Outcome, SqlLimits, Statement, Work, blamed};
 const TICK: c_int = 100;
 /// The pages of a file, in bytes.
 const PAGE: u64 = 4096;
-/// A text, a blob or a row. A row of an answer has all of its values in memory at once, and may have hundreds of them.
-const MAX_VALUE_BYTES: i32 = 1 << 20;
+/// A text, a blob or a row of a statement with few columns and calls.
+const MAX_VALUE_BYTES: usize = 8 << 20;
+/// The same of a statement that has very many.
+const MIN_VALUE_BYTES: usize = 1 << 20;
+/// What the values of a statement have together, about. SQLite has all columns of a row and all arguments of a call in memory at once, and
+/// nobody sees the row before it is whole.
+const MAX_VALUES_BYTES: usize = 256 << 20;
+/// The answer of an effect, as the host stores it. As JSON an answer may have some times the bytes it is counted with.
+const MAX_STORED_BYTES: usize = 64 << 20;
+/// A row of the host: an answer, with its identity and its operation.
+const MAX_HOST_BYTES: usize = MAX_STORED_BYTES + (1 << 20);
 
 const EFFECTS: &str = "
     CREATE TABLE IF NOT EXISTS interlock_effects (
@@ -73,17 +82,16 @@ impl Connected {
         ] {
             connection.set_db_config(setting, value)?;
         }
-        let sql_bytes = i32::try_from(MAX_SQL_BYTES).unwrap_or(i32::MAX);
         for (limit, value) in [
-            (Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES),
-            (Limit::SQLITE_LIMIT_SQL_LENGTH, sql_bytes),
+            (Limit::SQLITE_LIMIT_LENGTH, as_limit(MAX_HOST_BYTES)),
+            (Limit::SQLITE_LIMIT_SQL_LENGTH, as_limit(MAX_SQL_BYTES)),
             (Limit::SQLITE_LIMIT_COLUMN, 512),
             (Limit::SQLITE_LIMIT_EXPR_DEPTH, 600),
             (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
             (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
             (Limit::SQLITE_LIMIT_ATTACHED, 0),
             (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
-            (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, i32::try_from(MAX_PARAMETERS).unwrap_or(i32::MAX)),
+            (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, as_limit(MAX_PARAMETERS)),
             (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 10),
             (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
         ] {
@@ -160,9 +168,11 @@ impl Connected {
         if let Some(stored) = self.stored(scope, work.op())? {
             return Ok(stored);
         }
-        let mut outcomes = Vec::with_capacity(statements.len());
+        let (mut outcomes, mut bytes) = (Vec::with_capacity(statements.len()), 0);
         for (place, statement) in statements.iter().enumerate() {
-            outcomes.push(self.one(statement, limits).map_err(|why| blamed(work, place, why))?);
+            let outcome = self.one(statement, limits).map_err(|why| blamed(work, place, why))?;
+            bytes = answer::together(bytes, &outcome, limits)?;
+            outcomes.push(outcome);
         }
         self.store(scope, work.op(), &outcomes)?;
         Ok(outcomes)
@@ -183,21 +193,31 @@ impl Connected {
         self.until.store(u64::MAX, Ordering::Relaxed);
         self.budget.store(u64::MAX, Ordering::Relaxed);
         self.mode.store(Mode::Host as u8, Ordering::Relaxed);
-        done
+        // What binds the values of workflows does not bind what the host stores of their answers.
+        let released = self.bound_values(MAX_HOST_BYTES);
+        done.and_then(|outcome| released.map(|()| outcome))
+    }
+
+    fn bound_values(&self, most: usize) -> Result<(), SurfaceError> {
+        let set = self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, as_limit(most));
+        set.map(drop).map_err(|cause| unavailable(&cause))
     }
 
     fn step_through(&self, given: &Statement, limits: &SqlLimits) -> Result<Outcome, SurfaceError> {
-        let failed = |cause: rusqlite::Error| explain(&cause, limits);
-        let mut statement = self.connection.prepare(&given.sql).map_err(failed)?;
+        let prepared = self.connection.prepare(&given.sql);
+        let mut statement = prepared.map_err(|cause| explain(&cause, limits, MAX_VALUE_BYTES))?;
         if given.class == Class::Read && !statement.readonly() {
             return Err(SurfaceError::new(
                 Code::DatasourceAccessDenied,
                 "the statement reads, says its text, but it would change something",
             ));
         }
-        values::bind(&mut statement, &given.params)?;
         let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let columns = names.len();
+        let value_bytes = value_bytes(&given.sql, columns);
+        let failed = |cause: rusqlite::Error| explain(&cause, limits, value_bytes);
+        self.bound_values(value_bytes)?;
+        values::bind(&mut statement, &given.params, value_bytes)?;
         let mut gathered = Gathered::new(limits, names)?;
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(failed)? {
@@ -241,6 +261,11 @@ impl Connected {
     fn store(&self, scope: &Scope, op: &str, outcomes: &[Outcome]) -> Result<(), SurfaceError> {
         let Some(effect) = &scope.effect else { return Ok(()) };
         let answer = serde_json::to_vec(outcomes).map_err(|cause| unavailable(&cause))?;
+        if answer.len() > MAX_STORED_BYTES {
+            return Err(refuse(format!(
+                "the answer has more than {MAX_STORED_BYTES} bytes as JSON, and nothing changed; ask for fewer rows or columns"
+            )));
+        }
         let old = scope.at().saturating_sub(i64::try_from(RETENTION_MS).unwrap_or(i64::MAX));
         let stored = self
             .connection
@@ -265,7 +290,7 @@ pub(crate) fn check_effect(effect: &str) -> Result<(), SurfaceError> {
 }
 
 /// Why SQLite did not run the statement of a workflow. Its texts name tables and columns of the tenant, and no values.
-fn explain(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
+fn explain(cause: &rusqlite::Error, limits: &SqlLimits, value_bytes: usize) -> SurfaceError {
     let said = match cause {
         rusqlite::Error::SqliteFailure(_, Some(said)) => said.clone(),
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
@@ -286,9 +311,12 @@ fn explain(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
             Code::SqlTransactionAborted,
             format!("the database may have {} bytes, and has no room; nothing changed", limits.file_bytes),
         ),
-        Some(ErrorCode::TooBig) => {
-            (Code::InvalidArgument, format!("a value or the statement is too large: {said}"))
-        }
+        Some(ErrorCode::TooBig) => (
+            Code::InvalidArgument,
+            format!(
+                "a value or a row of this statement may have {value_bytes} bytes, and one has more: {said}"
+            ),
+        ),
         Some(ErrorCode::Unknown) | None => {
             (Code::SqlSyntaxError, format!("the database does not understand the statement: {said}"))
         }
@@ -298,6 +326,16 @@ fn explain(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
         Some(_) => return unavailable(cause),
     };
     SurfaceError::new(code, message)
+}
+
+/// How many bytes a value of the statement may have. What is large has to come from a column, an argument or a concatenation.
+fn value_bytes(sql: &str, columns: usize) -> usize {
+    let places = sql.bytes().filter(|byte| b",(|".contains(byte)).count();
+    (MAX_VALUES_BYTES / places.max(columns).max(1)).clamp(MIN_VALUE_BYTES, MAX_VALUE_BYTES)
+}
+
+fn as_limit(most: usize) -> i32 {
+    i32::try_from(most).unwrap_or(i32::MAX)
 }
 
 fn millis_since(moment: Instant) -> u64 {

@@ -10,7 +10,11 @@ use crate::args::{refuse, shown};
 use crate::error::SurfaceError;
 
 /// Binds the values. `?` and `?1` count as SQLite counts them; `$1` is the first value too, as in PostgreSQL.
-pub(super) fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<(), SurfaceError> {
+pub(super) fn bind(
+    statement: &mut Statement<'_>,
+    params: &[Value],
+    value_bytes: usize,
+) -> Result<(), SurfaceError> {
     let places = statement.parameter_count();
     let mut used = vec![false; params.len()];
     for place in 1..=places {
@@ -34,7 +38,9 @@ pub(super) fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<()
         };
         used[index - 1] = true;
         let bound = statement.raw_bind_parameter(place, stored(value, index)?);
-        bound.map_err(|_| refuse(format!("the value of placeholder {index} is too large")))?;
+        bound.map_err(|_| {
+            refuse(format!("the value of placeholder {index} has more than {value_bytes} bytes"))
+        })?;
     }
     match used.iter().position(|used| !used) {
         None => Ok(()),

@@ -17,6 +17,7 @@ macro_rules! all {
                 a_fault_in_the_statement_is_told,
                 the_count_of_values_has_to_fit,
                 an_answer_is_bounded_in_rows_and_bytes,
+                the_answers_of_a_transaction_are_bounded_together,
                 a_statement_that_takes_too_long_is_ended,
                 an_unknown_datasource_is_not_found_and_a_foreign_one_denied,
                 a_change_under_an_identity_happens_once,
@@ -264,6 +265,25 @@ pub(crate) mod laws {
         let told =
             refused(port, "acme", "query", json!({ "sql": "SELECT id FROM things", "params": many })).await;
         assert!(told.code == Code::InvalidArgument && told.message.contains("1000"), "{told:?}");
+    }
+
+    pub(crate) async fn the_answers_of_a_transaction_are_bounded_together(port: &ServedSql) {
+        table(port).await;
+        insert(port, 1, &"x".repeat(40_000)).await;
+        let read = json!({ "sql": "SELECT val FROM things WHERE id = $1", "params": [1] });
+        let add = json!({ "sql": "INSERT INTO things (id, val) VALUES ($1, $2)", "params": [2, "new"] });
+        let once = scope("acme").with_effect("large");
+        let large = json!({ "statements": [add, read, read, read] });
+        let refusal = try_call(port, &once, "transaction", large).await.unwrap_err();
+        assert!(
+            refusal.code == Code::InvalidArgument && refusal.message.contains("100000 bytes together"),
+            "{refusal:?}"
+        );
+        let count = json!({ "sql": "SELECT id FROM things", "params": [] });
+        assert_eq!(call(port, "acme", "query", count.clone()).await["count"], 1, "nothing changed");
+        let small = json!({ "statements": [add, read, read] });
+        try_call(port, &once, "transaction", small).await.unwrap();
+        assert_eq!(call(port, "acme", "query", count).await["count"], 2, "the identity was free");
     }
 
     pub(crate) async fn an_answer_is_bounded_in_rows_and_bytes(port: &ServedSql) {

@@ -204,7 +204,63 @@ async fn a_row_that_is_too_large_is_refused_before_it_is_copied() {
     let sql = format!("SELECT {}", columns.join(", "));
     let told = refused(&port, "acme", "query", json!({ "sql": sql, "params": [1_000_000] })).await;
     assert!(told.code == Code::InvalidArgument && told.message.contains("8388608 bytes"), "{told:?}");
-    let told =
-        code(&port, "acme", "query", json!({ "sql": "SELECT zeroblob(?) AS c", "params": [2_000_000] }));
-    assert_eq!(told.await, Code::InvalidArgument, "a value has a bound of its own");
+}
+
+#[tokio::test]
+async fn a_value_is_bounded_and_lower_where_a_statement_may_have_many_at_once() {
+    let (port, _folder) = open(SqlLimits::default());
+    let one = "SELECT length(randomblob(?1)) AS l";
+    let told = call(&port, "acme", "query", json!({ "sql": one, "params": [8 << 20] })).await;
+    assert_eq!(told["rows"], json!([{ "l": 8 << 20 }]));
+    let many = format!(
+        "SELECT {}",
+        (0..200).map(|n| format!("length(randomblob(?1)) AS l{n}")).collect::<Vec<_>>().join(", ")
+    );
+    for (sql, bytes, bound) in [(one, (8 << 20) + 1, "8388608"), (&many, (1 << 20) + 1, "1048576")] {
+        let told = refused(&port, "acme", "query", json!({ "sql": sql, "params": [bytes] })).await;
+        assert!(told.code == Code::InvalidArgument && told.message.contains(bound), "{told:?}");
+    }
+    let long = json!({ "sql": "SELECT length(?) AS l", "params": ["x".repeat((8 << 20) + 1)] });
+    let told = refused(&port, "acme", "query", long).await;
+    assert!(told.code == Code::InvalidArgument && told.message.contains("8388608"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_large_answer_of_a_change_is_remembered_with_it() {
+    let (port, _folder) = open(SqlLimits::default());
+    call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
+    let large = "x".repeat(3 << 20);
+    let insert = json!({ "sql": "INSERT INTO t (a) VALUES (?) RETURNING a", "params": [large] });
+    let read = json!({ "sql": "SELECT a FROM t", "params": [] });
+    for (op, args) in [("execute", insert.clone()), ("transaction", json!({ "statements": [read, read] }))] {
+        let once = crate::helper::scope("acme").with_effect(op);
+        let first = super::try_call(&port, &once, op, args.clone()).await.unwrap();
+        assert_eq!(super::try_call(&port, &once, op, args).await.unwrap(), first, "{op}");
+    }
+    let told = call(&port, "acme", "query", read.clone()).await;
+    assert_eq!(told["count"], 1, "the second time nothing happened");
+    assert_eq!(told["rows"][0]["a"].as_str().map(str::len), Some(3 << 20));
+    let once = crate::helper::scope("acme").with_effect("beyond");
+    let beyond = json!({ "statements": [insert, read] });
+    let told = super::try_call(&port, &once, "transaction", beyond).await.unwrap_err();
+    assert!(told.code == Code::InvalidArgument && told.message.contains("8388608 bytes"), "{told:?}");
+    assert_eq!(call(&port, "acme", "query", read).await["count"], 1, "nothing changed");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_as_json_to_be_remembered_is_refused_and_changes_nothing() {
+    let mut limits = SqlLimits::default();
+    limits.bytes = 32 << 20;
+    let (port, _folder) = open(limits);
+    call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
+    // As JSON each of these letters has six bytes.
+    let letters =
+        json!({ "sql": "SELECT replace(hex(zeroblob(?)), ?, char(?)) AS a", "params": [3_000_000, "0", 1] });
+    let insert = json!({ "sql": "INSERT INTO t (a) VALUES (?)", "params": [1] });
+    let once = crate::helper::scope("acme").with_effect("e");
+    let work = json!({ "statements": [insert, letters, letters] });
+    let told = super::try_call(&port, &once, "transaction", work).await.unwrap_err();
+    assert!(told.code == Code::InvalidArgument && told.message.contains("67108864 bytes"), "{told:?}");
+    let count = json!({ "sql": "SELECT a FROM t", "params": [] });
+    assert_eq!(call(&port, "acme", "query", count).await["count"], 0);
 }
