@@ -5,6 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use fantoccini::elements::Element;
+use fantoccini::error::CmdError;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
@@ -97,9 +99,19 @@ impl Chromium {
         self.client.find(Locator::Css("body")).await.unwrap().text().await.unwrap()
     }
 
+    /// Waits for an element. A page that is left while it is looked at is not the last: the next one is looked at too.
+    async fn find(&self, locator: Locator<'_>) -> Result<Element, CmdError> {
+        loop {
+            match self.client.wait().for_element(locator).await {
+                Err(error) if error.to_string().contains("aborted by navigation") => {}
+                found => return found,
+            }
+        }
+    }
+
     /// Waits until the first element of a selector is there.
-    pub(crate) async fn see(&self, css: &str) -> fantoccini::elements::Element {
-        match self.client.wait().for_element(Locator::Css(css)).await {
+    pub(crate) async fn see(&self, css: &str) -> Element {
+        match self.find(Locator::Css(css)).await {
             Ok(element) => element,
             Err(error) => panic!("no `{css}` ({error}) on:\n{}", self.text().await),
         }
@@ -108,7 +120,7 @@ impl Chromium {
     /// Waits until the page shows a text, as after a live update.
     pub(crate) async fn see_text(&self, wanted: &str) {
         let xpath = format!("//body[contains(., {wanted:?})]");
-        if let Err(error) = self.client.wait().for_element(Locator::XPath(&xpath)).await {
+        if let Err(error) = self.find(Locator::XPath(&xpath)).await {
             panic!("no {wanted:?} ({error}) on:\n{}", self.text().await);
         }
     }
