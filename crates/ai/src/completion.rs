@@ -30,12 +30,14 @@ mod budget;
 mod clean;
 mod correct;
 pub mod divergence;
+pub mod envelopes;
 pub mod recover;
 pub mod reliability;
 
 pub use budget::{Budget, Counter, DEFAULT_ATTEMPTS, MAX_ATTEMPTS, MAX_OUTPUT_TOKENS};
 pub use clean::redacted;
 pub(crate) use correct::instruction;
+pub use envelopes::{ENVELOPES_PER_TURN, Judging, Taken};
 
 words! {
     /// Why a reply is asked for again, or is not.
@@ -72,6 +74,8 @@ pub struct Settings {
     pub nl_to_format: bool,
     /// What must not be recorded.
     pub redactor: Redactor,
+    /// How replies that are envelopes are judged. Without it they are replies as any other.
+    pub envelopes: Option<Judging>,
 }
 
 impl Settings {
@@ -84,6 +88,7 @@ impl Settings {
             budget: Budget::default(),
             nl_to_format: true,
             redactor: Redactor::default(),
+            envelopes: None,
         }
     }
 }
@@ -120,6 +125,8 @@ pub struct Done {
     pub value: Value,
     /// The last reply.
     pub reply: Reply,
+    /// The envelope that the reply is, where it is one.
+    pub envelope: Option<Taken>,
     /// What all calls together counted.
     pub usage: Usage,
 }
@@ -131,6 +138,8 @@ pub struct Failed {
     pub code: FailureCode,
     /// Why, for people.
     pub message: String,
+    /// More of it, for programs.
+    pub details: Option<Value>,
     /// Whether the node may be tried again.
     pub retryable: bool,
     /// What all calls together counted.
@@ -142,6 +151,10 @@ pub struct Failed {
 pub enum Next {
     /// Another call.
     Call(Call),
+    /// The reply is this envelope. It is [judged](Completion::judge), and the judgement [taken](Completion::take).
+    Judge(Value),
+    /// The model asks a person. The last event says what; the [answers](Completion::answered) go on from here.
+    Waits,
     /// A value.
     Done(Done),
     /// None.
@@ -173,6 +186,8 @@ pub struct Completion {
     /// Whether every reply so far was prose.
     only_prose: bool,
     formatting: bool,
+    /// How many envelopes came.
+    letters: envelopes::Letters,
     usage: Usage,
 }
 
@@ -190,13 +205,25 @@ impl Completion {
         Self::begin(settings, request, schema, 0)
     }
 
-    /// One turn of a conversation: any text is a value, and the call has this number.
-    pub(crate) fn turn(settings: Settings, mut request: Request, ordinal: u32) -> (Self, Call) {
+    /// The first turn of a conversation: any text is a value.
+    pub(crate) fn turn(settings: Settings, mut request: Request) -> (Self, Call) {
         request.max_output_tokens = request.max_output_tokens.clamp(1, settings.budget.output_ceiling());
-        Self::begin(settings, request, None, ordinal)
+        Self::begin(settings, request, None, 0)
     }
 
-    fn begin(settings: Settings, request: Request, schema: Option<Schema>, ordinal: u32) -> (Self, Call) {
+    /// The next turn of the same conversation.
+    pub(crate) fn next_turn(&mut self, more: impl IntoIterator<Item = Message>) -> Call {
+        self.request.messages.extend(more);
+        (self.attempts, self.failures, self.usage) = (0, 0, Usage::default());
+        let request = self.request.clone();
+        self.current = Call { ordinal: self.current.ordinal + 1, request, corrective: false, wait_ms: 0 };
+        self.current.clone()
+    }
+
+    fn begin(mut settings: Settings, request: Request, schema: Option<Schema>, ordinal: u32) -> (Self, Call) {
+        if let (Some(judging), Some(schema)) = (&mut settings.envelopes, &schema) {
+            judging.take_document(&settings.envelope_type, schema.clone());
+        }
         let current = Call { ordinal, request: request.clone(), corrective: false, wait_ms: 0 };
         let completion = Self {
             settings,
@@ -207,6 +234,7 @@ impl Completion {
             failures: 0,
             only_prose: true,
             formatting: false,
+            letters: envelopes::Letters::default(),
             usage: Usage::default(),
         };
         (completion, current)
@@ -261,9 +289,13 @@ impl Completion {
         if reply.is_refusal() {
             return self.refused(events, &reply);
         }
+        if let Some((document, recovered)) = self.envelope_in(&reply) {
+            events.extend(recovered);
+            return self.hold(events, reply, document);
+        }
         let Some(schema) = &self.schema else {
             let value = Value::String(reply.text.clone());
-            return Step { events, next: Next::Done(Done { value, reply, usage: self.usage }) };
+            return self.done(events, value, reply, None);
         };
         let read = recover::read(&reply.text);
         if reply.stop.is_truncation() {
@@ -276,12 +308,7 @@ impl Completion {
                     events.push(reliability::recovery_applied(&self.settings.node_id, &found));
                 }
                 match schema.issues(&found.value) {
-                    issues if issues.is_empty() => {
-                        return Step {
-                            events,
-                            next: Next::Done(Done { value: found.value, reply, usage: self.usage }),
-                        };
-                    }
+                    issues if issues.is_empty() => return self.done(events, found.value, reply, None),
                     issues => Problem::of_issues(&issues),
                 }
             }
@@ -375,14 +402,17 @@ impl Completion {
     }
 
     fn may_retry(&self) -> bool {
-        self.attempts < self.settings.budget.attempts() && !self.rounds_are_spent()
+        self.attempts + self.letters.schemas < self.settings.budget.attempts() && !self.rounds_are_spent()
     }
 
     fn rounds_are_spent(&self) -> bool {
-        self.settings
-            .budget
-            .schema_rounds
-            .is_some_and(|rounds| rounds.plus(self.attempts.saturating_sub(1)).is_reached())
+        self.rounds().is_some_and(Counter::is_reached)
+    }
+
+    /// The rounds of the run, with those that this call took: each reply that was asked for again, and each schema.
+    fn rounds(&self) -> Option<Counter> {
+        let taken = (self.attempts + self.letters.schemas).saturating_sub(1);
+        self.settings.budget.schema_rounds.map(|rounds| rounds.plus(taken))
     }
 
     fn again(
@@ -406,10 +436,8 @@ impl Completion {
     fn exhausted(&self, mut events: Vec<RunEvent>, reason: Reason, error: &str) -> Step {
         let node_id = self.settings.node_id.as_str();
         events.push(reliability::retry_exhausted(node_id, self.attempts, reason, error));
-        let breach = match self.settings.budget.schema_rounds {
-            Some(rounds) if self.rounds_are_spent() => {
-                Some((rounds.cap, rounds.plus(self.attempts.saturating_sub(1)).current))
-            }
+        let breach = match self.rounds() {
+            Some(rounds) if rounds.is_reached() => Some((rounds.cap, rounds.current)),
             _ => matches!(reason, Reason::Truncation | Reason::SchemaViolation | Reason::TypeMismatch)
                 .then(|| (u64::from(self.settings.budget.attempts()), u64::from(self.attempts))),
         };
@@ -428,7 +456,12 @@ impl Completion {
     }
 
     fn end(&self, events: Vec<RunEvent>, code: FailureCode, message: String, retryable: bool) -> Step {
-        Step { events, next: Next::Failed(Failed { code, message, retryable, usage: self.usage }) }
+        let failed = Failed { code, message, details: None, retryable, usage: self.usage };
+        Step { events, next: Next::Failed(failed) }
+    }
+
+    fn done(&self, events: Vec<RunEvent>, value: Value, reply: Reply, envelope: Option<Taken>) -> Step {
+        Step { events, next: Next::Done(Done { value, reply, envelope, usage: self.usage }) }
     }
 
     fn count(&mut self, usage: Usage) {

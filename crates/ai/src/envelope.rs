@@ -14,7 +14,7 @@ pub mod timestamp;
 pub use accept::{Acceptance, Prior, Strictness, Verdict, accept};
 pub use caps::{CapKind, Counters};
 pub use contract::{Contract, RefusalMode};
-pub use document::Envelope;
+pub use document::{Around, Envelope};
 pub use kind::{Kinds, Universal};
 pub use outcome::{Detail, Outcome};
 pub use project::{Projection, project};

@@ -63,13 +63,16 @@ pub struct RunEvent {
     pub kind: EventKind,
     /// Its payload.
     pub payload: Map<String, Value>,
+    /// What it follows from, where that is no event: the correlation id of an envelope.
+    pub causation_id: Option<String>,
 }
 
 impl RunEvent {
     /// An event of these members; those that are null are left out.
     pub fn new<const N: usize>(kind: EventKind, members: [(&str, Value); N]) -> Self {
         let members = members.into_iter().filter(|(_, value)| !value.is_null());
-        Self { kind, payload: members.map(|(name, value)| (name.to_owned(), value)).collect() }
+        let payload = members.map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { kind, payload, causation_id: None }
     }
 }
 

@@ -5,12 +5,14 @@
 
 use serde_json::{Map, Value};
 
-use crate::completion::{Budget, Completion, DEFAULT_ATTEMPTS, MAX_ATTEMPTS, MAX_OUTPUT_TOKENS, Settings};
+use crate::completion::{
+    self, Budget, Completion, DEFAULT_ATTEMPTS, Judging, MAX_ATTEMPTS, MAX_OUTPUT_TOKENS, Settings,
+};
 use crate::event::{self, RunEvent};
 use crate::gate::{MAX_CAPABILITIES, Model};
 use crate::prompt::PromptRef;
 use crate::prompt::resolve::NodePrompts;
-use crate::provider::{Message, Output, Request};
+use crate::provider::{Message, Output, Request, Role};
 use crate::redact::Redactor;
 use crate::schema::Schema;
 use crate::tools::{self, Conversation, Toolbox};
@@ -231,11 +233,19 @@ impl Node {
         request.stop.clone_from(&config.stop);
         request.seed = config.seed;
         request.stream = self.is_streaming();
+        // A model that is held to a document, word for word, can say nothing else.
+        if let Some(contract) = calling.envelopes.as_ref().and_then(|judging| judging.contract.as_ref()) {
+            let place = request.messages.iter().take_while(|message| message.role == Role::System).count();
+            let told = completion::instruction(&request.output).into_iter().chain([contract.instruction()]);
+            request.messages.splice(place..place, told.map(Message::system));
+            request.output = Output::Text;
+        }
         let attempts = calling.budget.attempts().saturating_add(extra);
         let settings = Settings {
             envelope_type: envelope_type.to_owned(),
             budget: calling.budget.with_attempts(attempts),
             redactor: calling.redactor,
+            envelopes: calling.envelopes,
             ..Settings::new(calling.node_id, calling.provider)
         };
         (settings, request, schema)
@@ -280,6 +290,8 @@ pub struct Calling<'c> {
     pub budget: Budget,
     /// What must not be recorded.
     pub redactor: Redactor,
+    /// How replies that are envelopes are judged. Without it they are replies as any other.
+    pub envelopes: Option<Judging>,
 }
 
 /// How often a host asks for a reply when nobody says otherwise.

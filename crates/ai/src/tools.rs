@@ -18,6 +18,8 @@
 //! Everything has a bound, and who reaches one is told which: see [`Bounds`]. What is wrong with a call is told to the
 //! model, which may do better; that costs a round. What is wrong with the conversation as a whole ends it.
 //!
+//! A reply that is an envelope is judged as that of any other call: see [`crate::completion::envelopes`].
+//!
 //! Whatever a tool says is from outside. It is marked before the model sees it, and what the model says from then on is
 //! no more to be believed than that: see [`Finished::trust`].
 
@@ -25,7 +27,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use crate::completion::{self, Attempt, Completion, Failed};
+use crate::completion::{self, Attempt, Completion, Counter, Failed, Taken};
+use crate::envelope::{Prior, Verdict};
 use crate::event::{self, RunEvent};
 use crate::failure::FailureCode;
 use crate::provider::{Message, Reply, Request, ToolCall, Usage};
@@ -78,6 +81,10 @@ pub struct Due {
 pub enum Next {
     /// The model is asked.
     Model(completion::Call),
+    /// The reply is this envelope. It is [judged](Conversation::judge), and the judgement [taken](Conversation::take).
+    Judge(Value),
+    /// The model asks a person. The last event says what; the [answers](Conversation::answered) go on from here.
+    Waits,
     /// A tool is called.
     Tool(Due),
     /// The model has said what it had to say.
@@ -91,6 +98,8 @@ pub enum Next {
 pub struct Finished {
     /// The last reply.
     pub reply: Reply,
+    /// The envelope that it is, where it is one.
+    pub envelope: Option<Taken>,
     /// What all calls of the model together counted.
     pub usage: Usage,
     /// Whether what the model said may be believed: not once it was told what a tool gave, or what another server says
@@ -115,7 +124,8 @@ pub struct Conversation {
     /// What each turn is asked under.
     turns: completion::Settings,
     turn: Completion,
-    request: Request,
+    /// What the model is told with the next turn.
+    unsaid: Vec<Message>,
     /// Replies so far.
     replies: u32,
     /// Rounds so far.
@@ -139,14 +149,17 @@ impl Conversation {
         mut request: Request,
     ) -> (Self, completion::Call) {
         request.tools = toolbox.declarations();
-        let (turn, first) = Completion::turn(turns.clone(), request.clone(), 0);
+        let (mut turn, first) = Completion::turn(turns.clone(), request);
         let trust = if toolbox.has_foreign() { Trust::Untrusted } else { Trust::Trusted };
+        if trust == Trust::Untrusted {
+            turn.distrust();
+        }
         let conversation = Self {
             settings,
             toolbox,
             turns,
             turn,
-            request,
+            unsaid: Vec::new(),
             replies: 0,
             rounds: 0,
             calls: 0,
@@ -161,9 +174,33 @@ impl Conversation {
 
     /// Takes what came of the call of the model that is under way.
     pub fn on_reply(&mut self, attempt: Attempt) -> Step {
-        let completion::Step { mut events, next } = self.turn.on(attempt);
+        let step = self.turn.on(attempt);
+        self.turned(step)
+    }
+
+    /// Judges an envelope, as [`Completion::judge`] does.
+    pub fn judge(&self, document: &Value, prior: Option<&Prior>, questions: Option<Counter>) -> Verdict {
+        self.turn.judge(document, prior, questions)
+    }
+
+    /// Takes the judgement of an envelope.
+    pub fn take(&mut self, verdict: &Verdict) -> Step {
+        let step = self.turn.take(verdict);
+        self.turned(step)
+    }
+
+    /// Takes the answers to what the model asked a person.
+    pub fn answered(&mut self, answers: &Value) -> Step {
+        let step = self.turn.answered(answers);
+        self.turned(step)
+    }
+
+    fn turned(&mut self, step: completion::Step) -> Step {
+        let completion::Step { mut events, next } = step;
         match next {
             completion::Next::Call(call) => Step { events, next: Next::Model(call) },
+            completion::Next::Judge(document) => Step { events, next: Next::Judge(document) },
+            completion::Next::Waits => Step { events, next: Next::Waits },
             completion::Next::Failed(failed) => {
                 Step { events, next: Next::Failed(Failed { usage: self.usage.plus(failed.usage), ..failed }) }
             }
@@ -171,7 +208,7 @@ impl Conversation {
                 self.usage = self.usage.plus(done.usage);
                 self.replies += 1;
                 events.extend(self.thoughts(&done.reply));
-                self.replied(events, done.reply)
+                self.replied(events, done.reply, done.envelope)
             }
         }
     }
@@ -184,6 +221,7 @@ impl Conversation {
             let told = returned.for_model(&pair.tool, self.settings.bounds.result_bytes);
             self.answer(&call, told, returned.status != Status::Ok);
             self.trust = Trust::Untrusted;
+            self.turn.distrust();
             events.push(pair.returned(&returned));
         }
         self.go_on(events)
@@ -194,9 +232,9 @@ impl Conversation {
         &self.turns.redactor
     }
 
-    fn replied(&mut self, mut events: Vec<RunEvent>, reply: Reply) -> Step {
+    fn replied(&mut self, mut events: Vec<RunEvent>, reply: Reply, envelope: Option<Taken>) -> Step {
         if reply.tool_calls.is_empty() {
-            let finished = Finished { reply, usage: self.usage, trust: self.trust };
+            let finished = Finished { reply, envelope, usage: self.usage, trust: self.trust };
             return Step { events, next: Next::Done(finished) };
         }
         let bounds = self.settings.bounds;
@@ -211,7 +249,7 @@ impl Conversation {
         self.number(&mut calls);
         let said: usize = calls.iter().map(|call| call.arguments.len()).sum();
         self.bytes = self.bytes.saturating_add(said).saturating_add(reply.text.len());
-        self.request.messages.push(Message::calls(reply.text.clone(), self.as_sent(&calls)));
+        self.unsaid.push(Message::calls(reply.text.clone(), self.as_sent(&calls)));
         // Each call is two events of the run, so that those beyond a round are told of as one.
         let beyond = calls.split_off(calls.len().min(bounds.calls_per_round));
         self.leave_out(&mut events, &beyond);
@@ -286,8 +324,7 @@ impl Conversation {
                 }
             }
         }
-        let (turn, call) = Completion::turn(self.turns.clone(), self.request.clone(), self.replies);
-        self.turn = turn;
+        let call = self.turn.next_turn(std::mem::take(&mut self.unsaid));
         Step { events, next: Next::Model(call) }
     }
 
@@ -314,7 +351,7 @@ impl Conversation {
 
     fn answer(&mut self, call: &ToolCall, told: String, is_error: bool) {
         self.bytes = self.bytes.saturating_add(told.len());
-        self.request.messages.push(Message::result(call.id.clone(), told, is_error));
+        self.unsaid.push(Message::result(call.id.clone(), told, is_error));
     }
 
     fn thoughts(&self, reply: &Reply) -> Vec<RunEvent> {
@@ -329,7 +366,8 @@ impl Conversation {
     }
 
     fn failed(&self, events: Vec<RunEvent>, code: FailureCode, message: String) -> Step {
-        Step { events, next: Next::Failed(Failed { code, message, retryable: false, usage: self.usage }) }
+        let failed = Failed { code, message, details: None, retryable: false, usage: self.usage };
+        Step { events, next: Next::Failed(failed) }
     }
 }
 

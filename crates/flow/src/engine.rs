@@ -371,8 +371,21 @@ pub struct Call {
     pub attempt: u32,
     /// Whether the run was created with a key for tests.
     pub is_test: bool,
+    /// Which envelopes of a model the node takes, as its author says.
+    pub envelope_contract: Option<Value>,
+    /// How often the node asked people.
+    pub questions: Questions,
     /// What the node goes on with, where it waited for somebody.
     pub resumption: Option<Resumption>,
+}
+
+/// How often a node asked people in the middle of its work, and how often it may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// So far.
+    pub asked: u32,
+    /// At the most.
+    pub limit: u32,
 }
 
 /// The answer that a node waited for in the middle of its work.

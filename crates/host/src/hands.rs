@@ -33,7 +33,7 @@ use flow::definition::{
     CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem,
 };
 use flow::engine::{Call, Told};
-use flow::event::Millis;
+use flow::event::{EventKind, Millis};
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::Value;
@@ -112,6 +112,11 @@ impl Performed {
     pub const fn plain(outcome: Result<Value, RunError>) -> Self {
         Self { told: Vec::new(), outcome }
     }
+
+    /// Whether the work waits for somebody.
+    fn waits(&self) -> bool {
+        self.told.last().is_some_and(|told| told.kind == EventKind::InterruptRequested)
+    }
 }
 
 impl fmt::Debug for Hands {
@@ -156,6 +161,7 @@ impl Hands {
         let models = self.options.models.as_ref();
         let mut found =
             models.map(|models| models.problems_of_defaults(&definition.document)).unwrap_or_default();
+        found.extend(models.map(|models| models.contract_problems(definition)).unwrap_or_default());
         let has_servers = self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty());
         for (place, node) in definition.nodes.iter().enumerate() {
             if !has_servers && models.is_some_and(|models| models.wants_tool(node.type_id(), &node.config)) {

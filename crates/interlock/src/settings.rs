@@ -34,6 +34,9 @@
 //! kind = "openai"                         # or `anthropic`
 //! base_url = "http://127.0.0.1:8080/v1"
 //!
+//! [envelopes."vendor.acme.note"]         # a kind of envelope that nodes may take of a model
+//! schema = "note.schema.json"             # what its payload has to fit, below the data directory
+//!
 //! [datasources.orders]                    # a database that workflows may use
 //! kind = "postgres"
 //! url = "secret:orders-url"               # by reference: the URL has a password in it
@@ -91,6 +94,8 @@ pub(crate) struct Settings {
     pub(crate) models: Setting<Sections>,
     /// The databases that workflows may use, by name.
     pub(crate) datasources: Setting<Sections>,
+    /// The kinds of envelopes that nodes may take of a model, by name.
+    pub(crate) envelopes: Setting<Sections>,
     /// Where secrets come from, by name.
     pub(crate) secrets: Setting<BTreeMap<String, String>>,
     /// Whether workflows are served to clients of MCP.
@@ -210,6 +215,7 @@ impl Settings {
             secrets: or_default(file.secrets),
             models: or_default(file.models),
             datasources: or_default(file.datasources),
+            envelopes: or_default(file.envelopes),
             open_registry: file.open_registry.unwrap_or(Setting { value: false, origin: Origin::Default }),
             mcp_mount: file.mcp_mount.unwrap_or(Setting { value: true, origin: Origin::Default }),
             mcp_servers: or_default(file.mcp_servers),

@@ -17,6 +17,21 @@ pub(super) fn corrected(request: &Request, problem: &str, schema: Option<&Value>
         "The previous reply could not be used: {problem}.\nReply again with one JSON document and nothing around it.{}",
         must_fit(schema)
     );
+    advised(request, text)
+}
+
+/// The request again, with why an envelope was not taken. Where no document was asked for, a text will do.
+pub(super) fn refused(request: &Request, problem: &str, schema: Option<&Value>) -> Request {
+    if schema.is_some() {
+        return corrected(request, problem, schema);
+    }
+    let text =
+        format!("The previous reply could not be used: {problem}.\nReply again with what was asked for.");
+    advised(request, text)
+}
+
+/// Behind what the author says, and before what anybody else does.
+fn advised(request: &Request, text: String) -> Request {
     let mut request = request.clone();
     let place =
         request.messages.iter().take_while(|message| message.role == crate::provider::Role::System).count();

@@ -110,7 +110,7 @@ pub fn check(kind: &str, payload: &Value) -> Result<RunEvent, Refused> {
     }
     let issues = schemas()[&kind].issues(payload);
     match issues.is_empty() {
-        true => Ok(RunEvent { kind, payload: members.clone() }),
+        true => Ok(RunEvent { kind, payload: members.clone(), causation_id: None }),
         false => Err(Refused::InvalidArgument(crate::schema::summary(&issues))),
     }
 }

@@ -152,6 +152,11 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
             return Verdict::invalid("envelope_invalid", details).counted(CapKind::Schema).of(envelope);
         }
     }
+    if universal == Some(Universal::ClarificationRequest)
+        && let Some(detail) = unanswerable(&envelope.payload)
+    {
+        return Verdict::invalid("envelope_invalid", vec![detail]).counted(CapKind::Schema).of(envelope);
+    }
     if universal == Some(Universal::SchemaRequest) {
         let asked = envelope.payload.get("envelopeType").and_then(Value::as_str).unwrap_or_default();
         if !acceptance.kinds.is_known(asked) {
@@ -168,11 +173,8 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
         return Verdict::gated(reason, contract.kinds()).of(envelope);
     }
     // 6. How many there were: of its own sort first, then of all.
-    let counts: Vec<CapKind> = match universal {
-        // It only answers what was asked, and is not counted.
-        Some(Universal::SchemaResponse) => Vec::new(),
-        _ => universal.and_then(Universal::cap).into_iter().chain([CapKind::Envelopes]).collect(),
-    };
+    let own = universal.and_then(Universal::cap);
+    let counts: Vec<CapKind> = own.into_iter().chain([CapKind::Envelopes]).collect();
     if let Some((cap, counter)) = acceptance.counters.breached(&counts) {
         return Verdict::breached(cap, counter.cap, counter.current).of(envelope);
     }
@@ -192,6 +194,16 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
     let envelope_id = envelope.envelope_id.clone();
     let outcome = Outcome::Accepted { recorded_event_ids: Vec::new(), envelope_id, trust, redacted };
     Verdict { trust, counts, drift, warnings, ..Verdict::new(outcome) }.of(envelope)
+}
+
+/// A question whose answer is to fit what is no schema.
+fn unanswerable(payload: &Value) -> Option<Detail> {
+    let questions = payload.get("questions").and_then(Value::as_array)?;
+    questions.iter().enumerate().find_map(|(place, question)| {
+        schema::Schema::compile(question.get("schema")?).err()?;
+        let path = format!("/payload/questions/{place}/schema");
+        Some(Detail::new(&path, "", "schema", "it is no JSON Schema that can be used".to_owned()))
+    })
 }
 
 impl Verdict {

@@ -90,6 +90,35 @@ impl Contract {
         Ok(Self { accepts, refusal_mode })
     }
 
+    /// The same, and one kind more.
+    #[must_use]
+    pub fn with(mut self, kind: impl Into<String>) -> Self {
+        self.accepts.insert(kind.into());
+        self
+    }
+
+    /// The kinds that it names, without those that every contract takes.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        self.accepts.iter().map(String::as_str).filter(|kind| Universal::parse(kind).is_none())
+    }
+
+    /// What a model is told of the envelopes that it may reply with.
+    pub fn instruction(&self) -> String {
+        let mut text = "In the place of what is asked for you may reply with one envelope: the JSON document \
+            {\"type\": KIND, \"schemaVersion\": 1, \"payload\": PAYLOAD} and nothing around it. The kinds are: \
+            `clarification.request`, which asks a person, with {\"questions\": [{\"id\", \"question\"}]}; \
+            `schema.request`, which asks for the JSON Schema of the payload of a kind, with {\"envelopeType\"}; \
+            `error`, which says that it cannot be done, with {\"code\", \"message\"}"
+            .to_owned();
+        for kind in self.named() {
+            text.push_str(", `");
+            text.push_str(kind);
+            text.push('`');
+        }
+        text.push('.');
+        text
+    }
+
     /// Whether the node takes a kind.
     pub fn takes(&self, kind: &str) -> bool {
         Universal::parse(kind).is_some() || self.accepts.contains(kind)
@@ -98,8 +127,6 @@ impl Contract {
     /// The kinds that the node takes, the universal ones first.
     pub fn kinds(&self) -> Vec<String> {
         let universal = Universal::ALL.iter().map(|kind| kind.as_str().to_owned());
-        universal
-            .chain(self.accepts.iter().filter(|kind| Universal::parse(kind).is_none()).cloned())
-            .collect()
+        universal.chain(self.named().map(ToOwned::to_owned)).collect()
     }
 }

@@ -61,7 +61,42 @@ pub struct Envelope {
     pub partial: Option<Partial>,
 }
 
+/// The members of an envelope, those first that each one has.
+const MEMBERS: [&str; 8] =
+    ["type", "payload", "envelopeId", "correlationId", "meta", "schemaVersion", "nodeId", "partial"];
+
+/// What stands around an envelope that a model made, and a model cannot know.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// Its correlation id.
+    pub correlation_id: &'a str,
+    /// Its name.
+    pub envelope_id: &'a str,
+    /// When it came.
+    pub at: &'a str,
+}
+
 impl Envelope {
+    /// The kind of a document that is meant as an envelope, and whether it is one with all that stands around: a document with a kind
+    /// and a payload, and nothing that an envelope does not have.
+    pub fn meant(document: &Value) -> Option<(&str, bool)> {
+        let members = document.as_object()?;
+        let closed = members.keys().all(|name| MEMBERS.contains(&name.as_str()));
+        let kind = members.get("type")?.as_str().filter(|_| closed && members.contains_key("payload"))?;
+        Some((kind, MEMBERS[..5].iter().all(|name| members.contains_key(*name))))
+    }
+
+    /// Adds what is missing around a document that is meant as an envelope. What is there is left, to be judged.
+    pub fn complete(document: &mut Value, around: Around<'_>) {
+        let Some(members) = document.as_object_mut() else { return };
+        let mut add = |name: &str, value: Value| {
+            members.entry(name).or_insert(value);
+        };
+        add("envelopeId", around.envelope_id.into());
+        add("correlationId", around.correlation_id.into());
+        add("meta", json!({"source": Source::AiGeneration.as_str(), "ts": around.at}));
+    }
+
     /// Reads an envelope.
     ///
     /// # Errors

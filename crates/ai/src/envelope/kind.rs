@@ -143,6 +143,23 @@ impl Kinds {
         Ok(())
     }
 
+    /// Takes a kind more: what it has to be, and which version of it is current.
+    pub fn add(&mut self, kind: impl Into<String>, schema: Schema, version: u64) {
+        let kind = kind.into();
+        if let Some(supported) = &mut self.supported
+            && !supported.contains(&kind)
+        {
+            supported.push(kind.clone());
+        }
+        self.versions.insert(kind.clone(), version);
+        self.schemas.insert(kind, schema);
+    }
+
+    /// What a kind has to be, where that is known.
+    pub fn source(&self, kind: &str) -> Option<&Value> {
+        self.schemas.get(kind).or_else(|| ours().get(kind)).map(Schema::source)
+    }
+
     /// Whether a kind is taken.
     pub fn is_known(&self, kind: &str) -> bool {
         Universal::parse(kind).is_some()

@@ -541,7 +541,7 @@ fn limits_are_counted_by_sort_and_named_in_the_reason() {
             "schema.response",
             json!({"envelopeType": "x", "ack": true}),
             Counters { envelopes: full, schema: full, clarification: full },
-            None,
+            Some("envelopes"),
         ),
         (
             "error",

@@ -10,6 +10,7 @@
 mod acceptance;
 mod completions;
 mod documents;
+mod envelopes_in_calls;
 mod events;
 mod nodes;
 mod prompts;

@@ -138,6 +138,7 @@ fn drive(fixture: &str, program: Value) -> Option<Driven> {
             }
             Next::Done(done) => Ok(done.value),
             Next::Failed(failed) => Err(failed.code.to_string()),
+            other => panic!("no envelope was given: {other:?}"),
         };
         return Some((events, end, programs.last_room("structured-call")));
     }

@@ -129,7 +129,7 @@ fn calls_are_made_one_after_another_and_their_results_are_told_between_marks() {
     );
     assert!(matches!(&told[2].exchange, Exchange::Result { call_id, is_error: false } if call_id == "c1"));
     let step = conversation.on_reply(Attempt::Reply(Reply::text("It rains.")));
-    let Next::Done(Finished { reply, usage, trust }) = step.next else { panic!("{step:?}") };
+    let Next::Done(Finished { reply, usage, trust, .. }) = step.next else { panic!("{step:?}") };
     assert_eq!((reply.text.as_str(), usage.input_tokens, trust), ("It rains.", 3, Trust::Untrusted));
 }
 

@@ -25,6 +25,8 @@ pub struct Node {
     pub disabled: bool,
     /// The agent that it is pinned to.
     pub agent: Option<Value>,
+    /// Which envelopes of a model it takes.
+    pub envelope_contract: Option<Value>,
     /// How often it is tried again; the workflow's own number where it says nothing.
     pub max_retries: Option<u32>,
     /// The outputs that are hidden from readers.

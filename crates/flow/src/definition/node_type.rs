@@ -126,6 +126,14 @@ impl NodeType {
         matches!(self, Self::Called(_) | Self::Pack | Self::Exposed(ExposedType::Sampling))
     }
 
+    /// Whether its nodes are given what a model says.
+    pub const fn asks_models(self) -> bool {
+        match self {
+            Self::Called(called) => matches!(called.family(), Family::Model | Family::Agent),
+            _ => false,
+        }
+    }
+
     /// The capability that the type needs, where the host does not serve it.
     pub fn missing_capability(self, capabilities: &Capabilities, workflow_id: &str) -> Option<&'static str> {
         let of_conformance =

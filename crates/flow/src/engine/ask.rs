@@ -22,12 +22,15 @@ pub(super) struct Question {
     /// More for `node.suspended`.
     pub(super) suspended: Value,
     pub(super) cause: Option<u64>,
+    /// What it follows from, where that is no event of the run.
+    pub(super) outside: Option<String>,
 }
 
 impl Question {
     pub(super) fn new(kind: &str, data: Value) -> Self {
         let kind = kind.to_owned();
-        Self { kind, data, resume_schema: None, timeout_ms: None, suspended: json!({}), cause: None }
+        let (resume_schema, timeout_ms, cause, outside) = (None, None, None, None);
+        Self { kind, data, resume_schema, timeout_ms, suspended: json!({}), cause, outside }
     }
 }
 
@@ -61,7 +64,10 @@ impl Turn<'_> {
         if let Some(timeout) = question.timeout_ms {
             requested["timeoutMs"] = timeout.into();
         }
-        let cause = self.tell(EventKind::InterruptRequested, node, requested, question.cause);
+        requested["nodeId"] = self.node(node).id.as_str().into();
+        let cause = question.outside.clone().or_else(|| self.id_of(question.cause));
+        let asked = self.tell_because(EventKind::InterruptRequested, node, requested, cause);
+        let cause = question.outside.or_else(|| self.id_of(Some(asked)));
         self.announce(node, &question.kind, &question.data, &id, cause);
         self.ask_host(Effect::InterruptRaised { node_id: self.node(node).id.clone() });
         if let Some(timeout) = question.timeout_ms {
@@ -71,15 +77,15 @@ impl Turn<'_> {
     }
 
     /// The event of the family that the interrupt is of.
-    fn announce(&mut self, node: NodeIndex, kind: &str, data: &Value, id: &str, cause: u64) {
-        let mut payload = json!({"interruptId": id});
+    fn announce(&mut self, node: NodeIndex, kind: &str, data: &Value, id: &str, cause: Option<String>) {
+        let mut payload = json!({"interruptId": id, "nodeId": self.node(node).id});
         let (event, members): (_, &[&str]) = match kind {
             // A governance gate asks through `interrupt.requested` alone.
             "approval" if self.node(node).kind != NodeType::GovernanceGate => (
                 EventKind::ApprovalRequested,
                 &["artifactId", "artifactType", "title", "actions", "approversList", "requiredApprovals"],
             ),
-            "clarification" => (EventKind::ClarificationRequested, &["questions"]),
+            "clarification" => (EventKind::ClarificationRequested, &["questions", "contentTrust"]),
             _ => return,
         };
         for member in members {
@@ -87,7 +93,7 @@ impl Turn<'_> {
                 payload[*member] = value.clone();
             }
         }
-        self.tell(event, node, payload, Some(cause));
+        self.tell_because(event, node, payload, cause);
     }
 
     /// Somebody answered what a node waits for, or one interrupt of it and no other.

@@ -90,8 +90,13 @@ impl<'a> Turn<'a> {
         cause: Option<u64>,
     ) -> u64 {
         self.compare(&kind, node);
-        let cause = cause.map(|cause| event_id(&self.state.genesis.run_id, cause));
+        let cause = self.id_of(cause);
         self.push(kind, node, payload, cause)
+    }
+
+    /// The id of an event of this run.
+    pub(super) fn id_of(&self, sequence: Option<u64>) -> Option<String> {
+        sequence.map(|sequence| event_id(&self.state.genesis.run_id, sequence))
     }
 
     /// Tells where a run that is repeated goes another way than it did.

@@ -34,6 +34,12 @@ pub trait Ledger: Send + Sync {
         true
     }
 
+    /// What was written down under an identity, where something was.
+    fn recall<'a>(&'a self, id: &'a str) -> Entry<'a, Option<Bytes>>;
+
+    /// Writes something down, unless something is there: that is given back.
+    fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>>;
+
     /// Records what came of it.
     fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()>;
 }

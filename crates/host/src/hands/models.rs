@@ -7,16 +7,19 @@
 mod choice;
 mod converse;
 mod door;
+mod envelopes;
 mod live;
 mod outputs;
 mod pretended;
 mod prompts;
 mod providers;
+mod transcript;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ai::completion::Budget;
+use ai::completion::{Budget, Judging};
+use ai::envelope::{Kinds, Universal};
 use ai::event::RunEvent;
 use ai::node::sampling::Sampling;
 use ai::node::{Calling, McpCall, Node, NodeType, Overrides};
@@ -27,7 +30,7 @@ use ai::reasoning::Verbosity;
 use ai::redact::{Redactor, Secret};
 use ai::tools::Bounds;
 use ai::trust::Trust;
-use flow::engine::Told;
+use flow::engine::{Cause, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
 use flow::state::RunError;
@@ -43,6 +46,9 @@ use crate::runs::secrets::Secrets;
 /// The provider that pretends.
 pub const MOCK: &str = "mock";
 
+/// The version of the kinds of envelopes that everybody knows.
+pub const UNIVERSAL_VERSION: u64 = 1;
+
 /// What models a host may ask.
 pub struct Options {
     /// The providers, by the names that workflows use.
@@ -55,6 +61,8 @@ pub struct Options {
     pub secrets: Arc<dyn Secrets>,
     /// How providers are called.
     pub outbound: Outbound,
+    /// The kinds of envelopes that nodes may take beside those that everybody knows.
+    pub kinds: Kinds,
     /// Whether the provider that pretends may be asked, by any workflow. For tests.
     pub mock: bool,
 }
@@ -106,6 +114,9 @@ impl From<RunError> for Trouble {
 impl Models {
     /// These models. Where one may pretend, the prompts are there too that suites refer to, and it is asked where there is no other.
     pub fn new(mut options: Options) -> Self {
+        for kind in Universal::ALL {
+            options.kinds.version(kind.as_str(), UNIVERSAL_VERSION);
+        }
         if options.mock {
             if options.providers.is_empty() {
                 options.default.get_or_insert_with(|| MOCK.to_owned());
@@ -154,7 +165,7 @@ impl Models {
     /// Does the work of a node.
     pub(super) async fn perform(&self, asked: Asked<'_>) -> Performed {
         let performed = match read(asked) {
-            Ok(node) => self.ask(&node, asked, &asked.call.inputs, None).await,
+            Ok(node) => self.ask(&node, asked, &asked.call.inputs, None, Some(self.judging(asked))).await,
             Err(error) => Err(error.into()),
         };
         performed.unwrap_or_else(Trouble::told)
@@ -163,7 +174,10 @@ impl Models {
     /// Does the work of a node with tools, over several rounds.
     pub(super) async fn converse(&self, asked: Asked<'_>, tools: Tools<'_>) -> Performed {
         let performed = match read(asked) {
-            Ok(node) => self.ask(&node, asked, &asked.call.inputs, Some(tools)).await,
+            Ok(node) => {
+                let judging = self.judging(asked);
+                self.ask(&node, asked, &asked.call.inputs, Some(tools), Some(judging)).await
+            }
             Err(error) => Err(error.into()),
         };
         performed.unwrap_or_else(Trouble::told)
@@ -178,7 +192,8 @@ impl Models {
             let sampling = Sampling::read(request).map_err(|error| wrong(format!("`request`{error}")))?;
             let node = Node::read(NodeType::CallPrompt, &sampling.config(hint));
             let node = node.map_err(|problems| self::wrong("config", &problems))?;
-            self.ask(&node, asked, &sampling.inputs(), None).await
+            // Whatever the model says is the client's.
+            self.ask(&node, asked, &sampling.inputs(), None, None).await
         };
         let mut performed = asking.await.unwrap_or_else(Trouble::told);
         performed.outcome = performed.outcome.map(|given| outputs::sampled(&given));
@@ -191,6 +206,7 @@ impl Models {
         asked: Asked<'_>,
         inputs: &Map<String, Value>,
         tools: Option<Tools<'_>>,
+        envelopes: Option<Judging>,
     ) -> Result<Performed, Trouble> {
         if let Some(mock) = asked.call.configurable.get("mockProvider").filter(|_| asked.call.is_test) {
             return Ok(pretended::pretended(asked, mock).await?);
@@ -228,6 +244,7 @@ impl Models {
             overrides: &overrides,
             budget: Budget::default(),
             redactor: redactor.clone(),
+            envelopes,
         };
         let verbosity = overrides.verbosity.unwrap_or(Verbosity::Summary);
         let door = Door {
@@ -289,5 +306,6 @@ pub(super) fn trust_of(asked: Asked<'_>) -> Trust {
 }
 
 fn event(event: RunEvent) -> Told {
-    Told { kind: EventKind::parse(event.kind.as_str()), payload: event.payload, cause: None }
+    let cause = event.causation_id.map(Cause::Id);
+    Told { kind: EventKind::parse(event.kind.as_str()), payload: event.payload, cause }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
 use flow::run::{Genesis, Parent, RunStatus};
 use flow::state::{RunError, RunState};
-use flow::store::{Change, CommitError};
+use flow::store::{Bytes, Change, CommitError};
 use serde_json::{Map, Value, json};
 
 use super::advance::{Ask, Outcome};
@@ -319,6 +319,23 @@ impl Ledger for Book<'_> {
                     Ok(_) => Ok(Claim::Unknown),
                     Err(_) => Err(Unwritable),
                 },
+                Err(_) => Err(Unwritable),
+            }
+        })
+    }
+
+    fn recall<'a>(&'a self, id: &'a str) -> Entry<'a, Option<Bytes>> {
+        Box::pin(async move { self.runs.store().activity(id).map(Option::flatten).map_err(|_| Unwritable) })
+    }
+
+    fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>> {
+        Box::pin(async move {
+            let at = self.runs.now();
+            let claim = Change::ClaimActivity { id: id.to_owned(), run_id: self.run_id.to_owned(), at };
+            let finish = Change::FinishActivity { id: id.to_owned(), outcome: noted.into() };
+            match self.runs.commit(vec![claim, finish]).await {
+                Ok(()) => Ok(None),
+                Err(CommitError::ActivityClaimed) => self.recall(id).await,
                 Err(_) => Err(Unwritable),
             }
         })

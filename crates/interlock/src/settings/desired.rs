@@ -73,6 +73,7 @@ fn rows(settings: &Settings) -> [Row; 11] {
         ),
         row("secrets", secrets.collect(), &settings.secrets),
         row("models", sections(settings, &settings.models.value), &settings.models),
+        row("envelopes", sections(settings, &settings.envelopes.value), &settings.envelopes),
         row("datasources", sections(settings, &settings.datasources.value), &settings.datasources),
         row("mcp.mount", vec![settings.mcp_mount.value.to_string()], &settings.mcp_mount),
         row("mcp.servers", servers(settings), &settings.mcp_servers),

@@ -22,9 +22,10 @@ const FILE_BYTES: usize = 256 * 1024;
 const MAX_RATE: u32 = 1_000_000;
 
 /// Every key there is, as it would be written with dots.
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "data_dir",
     "datasources",
+    "envelopes",
     "guide.workflow_dirs",
     "guide.workspace_roots",
     "mcp.mount",
@@ -74,6 +75,7 @@ pub(super) struct FileSettings {
     pub(super) secrets: Option<Setting<BTreeMap<String, String>>>,
     pub(super) models: Option<Setting<Sections>>,
     pub(super) datasources: Option<Setting<Sections>>,
+    pub(super) envelopes: Option<Setting<Sections>>,
     pub(super) mcp_mount: Option<Setting<bool>>,
     pub(super) open_registry: Option<Setting<bool>>,
     pub(super) mcp_servers: Option<Setting<BTreeMap<String, McpServer>>>,
@@ -212,6 +214,13 @@ impl Reader<'_> {
                 "datasources" => {
                     let known = ["kind", "url", "tenants"];
                     settings.datasources = Some(Setting {
+                        value: self.sections(&key, item, &known)?,
+                        origin: self.origin(span),
+                    });
+                }
+                "envelopes" => {
+                    let known = ["schema", "version"];
+                    settings.envelopes = Some(Setting {
                         value: self.sections(&key, item, &known)?,
                         origin: self.origin(span),
                     });

@@ -19,8 +19,9 @@ use super::state::Service;
 /// The document.
 pub(super) fn document(state: &Service) -> Value {
     let families = families(state);
-    let envelopes = parts::envelopes(state);
-    let versions: Map<String, Value> = envelopes.iter().map(|kind| ((*kind).to_owned(), 1.into())).collect();
+    let versions: Map<String, Value> =
+        parts::envelopes(state).into_iter().map(|(kind, version)| (kind, version.into())).collect();
+    let envelopes: Vec<String> = parts::envelopes(state).into_iter().map(|(kind, _)| kind).collect();
     let mut document = json!({
         "protocolVersion": PROTOCOL_VERSION,
         "implementation": {"name": "interlock", "version": env!("CARGO_PKG_VERSION"), "vendor": "interlock"},
@@ -49,7 +50,7 @@ fn limits(state: &Service) -> Value {
         "clarificationRounds": limits.clarification_rounds,
         // Where no model is called, nothing of a model is asked for again.
         "schemaRounds": parts::schema_rounds(state),
-        "envelopesPerTurn": 0,
+        "envelopesPerTurn": parts::envelopes_per_turn(state),
         "maxNodeExecutions": limits.max_node_executions,
         "maxRunDurationMs": limits.max_run_duration_ms,
         "maxLoopIterations": limits.max_loop_iterations,

@@ -62,6 +62,7 @@ fn node(
         fields.one_of("outputRole", &role, &["primary", "secondary"]);
     }
     let agent = agent(fields);
+    let envelope_contract = fields.value("envelopeContract").cloned();
     let settings = fields.value("settings").and_then(Value::as_object);
     let max_retries = settings.and_then(|settings| settings.get("maxRetries")).and_then(Value::as_u64);
     let sensitive = fields.value("outputSensitivity").and_then(Value::as_object).into_iter().flatten();
@@ -101,6 +102,12 @@ fn node(
             });
         }
     }
+    if envelope_contract.is_some() && kind.is_some_and(|kind| !kind.asks_models()) {
+        fields.problem(
+            "envelopeContract",
+            "only nodes that ask a model are given envelopes; leave it out here",
+        );
+    }
     let inputs = inputs.map(|inputs| ports(fields, inputs, places));
     Some(Node {
         id,
@@ -111,6 +118,7 @@ fn node(
         inputs: inputs?,
         disabled,
         agent,
+        envelope_contract,
         max_retries: max_retries.map(|retries| u32::try_from(retries.min(100)).unwrap_or(100)),
         sensitive_outputs,
     })

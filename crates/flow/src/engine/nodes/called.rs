@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Resumption, Told, ids, ports};
+use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Questions, Resumption, Told, ids, ports};
 use super::{data, gates};
 use crate::channel::{self, Reach};
 use crate::definition::channel::Reducer;
@@ -75,6 +75,11 @@ fn ask_host(
         prompt_refs: turn.definition.document.pointer("/defaults/promptRefs").cloned(),
         attempt,
         is_test: turn.state.genesis.test,
+        envelope_contract: subject.envelope_contract.clone(),
+        questions: Questions {
+            asked: turn.state.nodes[node].interrupts,
+            limit: turn.limits.clarification_rounds,
+        },
         resumption,
     };
     turn.ask_host(Effect::Activity(Activity {
@@ -96,8 +101,8 @@ pub(super) fn done(
     // All that it wrote is recorded, or nothing.
     let refused = check_writes(turn, node, &told).err();
     let told = told.into_iter().filter(|told| refused.is_none() || told.kind == EventKind::LogAppended);
-    if let Some(asked) = record(turn, node, told) {
-        return suspend(turn, node, asked);
+    if let Some((asked, causation_id)) = record(turn, node, told) {
+        return suspend(turn, node, asked, causation_id);
     }
     if let Some(error) = refused {
         return Step::failed(error);
@@ -117,16 +122,21 @@ pub(super) const fn decides(told: &Told) -> bool {
     )
 }
 
-/// Records what happened while the host worked, up to where the work waits for somebody: for what, is given back.
+/// Records what happened while the host worked, up to where the work waits for somebody: for what, and what that follows from, is given
+/// back.
 pub(super) fn record(
     turn: &mut Turn<'_>,
     node: NodeIndex,
     told: impl IntoIterator<Item = Told>,
-) -> Option<Map<String, Value>> {
+) -> Option<(Map<String, Value>, Option<String>)> {
     let mut sequences = Vec::new();
     for Told { kind, payload, cause } in told {
         if kind == EventKind::InterruptRequested {
-            return Some(payload);
+            let outside = match cause {
+                Some(Cause::Id(id)) => Some(id),
+                Some(Cause::Told(_)) | None => None,
+            };
+            return Some((payload, outside));
         }
         let sequence = match (kind, payload.get("name").and_then(Value::as_str)) {
             // What was there before is the run's to say.
@@ -170,7 +180,12 @@ fn written(payload: &Map<String, Value>) -> (&str, &Value) {
 }
 
 /// Suspends the node until somebody answers what its work asks.
-fn suspend(turn: &mut Turn<'_>, node: NodeIndex, mut asked: Map<String, Value>) -> Step {
+fn suspend(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    mut asked: Map<String, Value>,
+    causation_id: Option<String>,
+) -> Step {
     let refused = |message: String| Step::failed(RunError::of(FailureCode::ValidationError, message));
     if turn.state.nodes[node].interrupts >= MAX_INTERRUPTS {
         return refused(format!("the work of a node may wait {MAX_INTERRUPTS} times"));
@@ -182,6 +197,6 @@ fn suspend(turn: &mut Turn<'_>, node: NodeIndex, mut asked: Map<String, Value>) 
     }
     match config::interrupt_problem(&asked) {
         Some(path) => refused(format!("what the work of the node waits for is no interrupt, at `{path}`")),
-        None => gates::ask(turn, node, &asked),
+        None => gates::ask(turn, node, &asked, causation_id),
     }
 }

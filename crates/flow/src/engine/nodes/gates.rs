@@ -11,11 +11,16 @@ use crate::mask;
 use crate::state::{Outcome, Resolution, RunError};
 
 pub(super) fn interrupt(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    ask(turn, node, &turn.node(node).config)
+    ask(turn, node, &turn.node(node).config, None)
 }
 
-/// Asks what a configuration of `core.interrupt` says.
-pub(super) fn ask(turn: &mut Turn<'_>, node: NodeIndex, config: &Map<String, Value>) -> Step {
+/// Asks what a configuration of `core.interrupt` says; `outside` is what it follows from, where that is no event of the run.
+pub(super) fn ask(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &Map<String, Value>,
+    outside: Option<String>,
+) -> Step {
     let kind = config.get("kind").and_then(Value::as_str).unwrap_or("custom");
     let mut data = config.get("data").cloned().unwrap_or_else(|| json!({}));
     if kind == "approval" {
@@ -24,6 +29,7 @@ pub(super) fn ask(turn: &mut Turn<'_>, node: NodeIndex, config: &Map<String, Val
     let mut question = Question::new(kind, data);
     question.resume_schema = config.get("resumeSchema").cloned();
     question.timeout_ms = timeout(config.get("timeoutMs"), 1.0);
+    question.outside = outside;
     if kind == "conversation.exchange" {
         question.suspended = json!({"reason": "conversation-input"});
     }

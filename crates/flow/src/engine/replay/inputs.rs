@@ -184,7 +184,8 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
     };
     if end.kind == EventKind::NodeSuspended {
         let asked = rest.get(told.len() + 1).filter(|event| event.kind == EventKind::InterruptRequested)?;
-        told.push(Told { kind: asked.kind.clone(), payload: asked.payload.clone(), cause: None });
+        let cause = asked.causation_id.as_deref().map(|id| cause(id, first, &state.genesis.run_id));
+        told.push(Told { kind: asked.kind.clone(), payload: asked.payload.clone(), cause });
     }
     let outcome = match end.payload.get("error").or_else(|| end.payload.get("lastError")) {
         Some(error) => Err(RunError::from_json(error)),

@@ -90,6 +90,8 @@ pub(in super::super) async fn perform(
         }
     };
     match performed.outcome {
+        // Somebody is asked first.
+        Ok(_) if performed.waits() => performed,
         Ok(gave) => returned(agent, performed.told, &gave, trust_of(asked)),
         Err(error) => Performed { told: performed.told, outcome: Err(error) },
     }
@@ -203,7 +205,7 @@ fn returned(agent: &Agent, mut told: Vec<Told>, gave: &Value, run: Trust) -> Per
         outputs["markedContent"] = mcp::marked("agent", agent_id, &text).into();
     }
     told.push(Told::new(EventKind::AgentDecided, decided));
-    for member in ["usage", "finishReason", "model"] {
+    for member in ["usage", "finishReason", "model", "envelope"] {
         if let Some(value) = gave.get(member) {
             outputs[member] = value.clone();
         }

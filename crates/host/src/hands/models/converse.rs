@@ -1,10 +1,11 @@
 //! A conversation with tools, from its first request to its end: the [machine](ai::tools) is fed what the provider and
 //! the tools say.
 
-use ai::completion::{Call, Done};
+use ai::completion::{Attempt, Call, Done};
 use ai::event::{EventKind as Kind, RunEvent};
 use ai::node::Node;
-use ai::tools::{Conversation, Next, Returned, Status, Step};
+use ai::provider::Reply;
+use ai::tools::{Conversation, Finished, Next, Returned, Status, Step};
 use flow::engine::{Cause, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
@@ -13,11 +14,12 @@ use serde_json::Value;
 
 use super::super::Performed;
 use super::super::agents::belt::Belt;
-use super::door::Door;
+use super::door::{Door, Resumed, failure};
+use super::transcript::Heard;
 use super::{Trouble, event, outputs};
 
 impl Door<'_> {
-    /// Feeds the machine until it is at its end, or the run is. Nothing more is paid for or done for a run that has
+    /// Feeds the machine until it is at its end, or waits for a person, or the run is at its end. Nothing more is paid for or done for a run that has
     /// ended.
     pub(super) async fn converse(
         &self,
@@ -25,32 +27,50 @@ impl Door<'_> {
         mut conversation: Conversation,
         first: Call,
         belt: &Belt<'_>,
-        mut told: Vec<Told>,
+        told: Vec<Told>,
     ) -> Result<Performed, Trouble> {
-        let mut next = Next::Model(first);
+        let Resumed { mut transcript, mut told, mut next } =
+            self.resumed(told, Next::Model(first), |next, heard| feed(&mut conversation, next, heard))?;
         loop {
             let step = match next {
                 Next::Done(finished) => {
                     let value = Value::String(finished.reply.text.clone());
-                    let done = Done { value, reply: finished.reply, usage: finished.usage };
+                    let Finished { reply, envelope, usage, trust } = finished;
+                    let done = Done { value, reply, envelope, usage };
                     let mut gave = outputs::of(node, &done);
-                    gave["contentTrust"] = finished.trust.into();
+                    gave["contentTrust"] = trust.into();
                     return Ok(Performed { told, outcome: Ok(gave) });
                 }
-                Next::Failed(failed) => {
-                    let error = RunError::new(failed.code.as_str(), failed.message);
-                    return Ok(Performed { told, outcome: Err(error) });
+                Next::Failed(failed) => return Ok(Performed { told, outcome: Err(failure(failed)) }),
+                Next::Waits => return Ok(Performed { told, outcome: Ok(transcript.to_value()) }),
+                Next::Judge(document) => {
+                    let replies = transcript.heard.len();
+                    let trouble = |error| Trouble { told: told.clone(), error };
+                    let mut prior = self.recall(&document, replies).await.map_err(trouble)?;
+                    let mut verdict = conversation.judge(&document, prior.as_ref(), self.questions());
+                    if let Some(other) = self.keep(&document, &verdict, replies).await.map_err(trouble)? {
+                        verdict = conversation.judge(&document, Some(&other), self.questions());
+                        prior = Some(other);
+                    }
+                    transcript.judged(document, prior.as_ref());
+                    conversation.take(&verdict)
                 }
                 Next::Model(_) | Next::Tool(_) if !self.asked.ledger.is_wanted() => {
                     let message = "the run has ended; no more is asked or done for it";
                     return Err(Trouble { told, error: RunError::of(FailureCode::NodeFailed, message) });
                 }
                 Next::Model(call) => match self.attempt(&call, None).await {
-                    Ok(attempt) => conversation.on_reply(attempt),
+                    Ok(attempt) => {
+                        transcript.replied(&attempt, &self.redactor);
+                        conversation.on_reply(attempt)
+                    }
                     Err(error) => return Err(Trouble { told, error }),
                 },
                 Next::Tool(due) => match belt.call(self.asked, &due, conversation.redactor()).await {
-                    Ok(returned) => conversation.on_returned(&returned),
+                    Ok(returned) => {
+                        transcript.heard.push(Heard::Returned(returned.to_record(&due)));
+                        conversation.on_returned(&returned)
+                    }
                     Err(error) => {
                         // The call stands in the log, so its end does too.
                         let returned = Returned {
@@ -73,6 +93,25 @@ impl Door<'_> {
             next = after;
         }
     }
+}
+
+fn feed(conversation: &mut Conversation, next: Next, heard: &Heard) -> Option<Next> {
+    let step = match (next, heard) {
+        (Next::Model(_), Heard::Reply(record)) => {
+            conversation.on_reply(Attempt::Recorded(Reply::from_record(record)?))
+        }
+        (Next::Tool(due), Heard::Returned(record)) => {
+            conversation.on_returned(&Returned::from_record(record, &due)?)
+        }
+        (Next::Judge(_), Heard::Judged { document, prior }) => {
+            let prior = prior.clone().map(Into::into);
+            let verdict = conversation.judge(document, prior.as_ref(), None);
+            conversation.take(&verdict)
+        }
+        (Next::Waits, Heard::Answer(answer)) => conversation.answered(answer),
+        _ => return None,
+    };
+    Some(step.next)
 }
 
 /// Adds an event. What came of a call is caused by the call.

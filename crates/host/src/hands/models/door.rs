@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ai::completion::{Attempt, Completion, Next, Step};
+use ai::completion::{Attempt, Completion, Failed, Next};
 use ai::node::Node;
 use ai::provider::{Output, Reply};
 use ai::reasoning::{Block, DEFAULT_TOKEN_LIMIT, Settings, Verbosity};
@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::super::ledger::{Claim, Ledger, Unwritable};
 use super::super::{Asked, Performed};
 use super::live::Live;
+use super::transcript::{Heard, Transcript};
 use super::{Models, Provider, Trouble, event, outputs};
 
 /// One call on its way.
@@ -31,35 +32,74 @@ pub(super) struct Door<'a> {
 }
 
 impl Door<'_> {
-    /// Feeds the machine until it is at its end.
+    /// Feeds the machine until it is at its end, or waits for a person.
     pub(super) async fn drive(
         &self,
         node: &Node,
         mut completion: Completion,
         first: ai::completion::Call,
-        mut told: Vec<Told>,
+        told: Vec<Told>,
     ) -> Result<Performed, Trouble> {
-        let mut call = first;
+        let Resumed { mut transcript, mut told, mut next } =
+            self.resumed(told, Next::Call(first), |next, heard| feed(&mut completion, next, heard))?;
         loop {
-            let live = (node.is_streaming() && call.request.output == Output::Text)
-                .then(|| Live::new(self.asked, &self.redactor, told.clone()));
-            let attempt = self.attempt(&call, live).await;
-            let attempt = attempt.map_err(|error| Trouble { told: told.clone(), error })?;
-            let Step { events, next } = completion.on(attempt);
-            told.extend(events.into_iter().map(event));
-            match next {
-                Next::Call(next) => call = next,
+            let step = match next {
+                Next::Call(call) => {
+                    let live = (node.is_streaming() && call.request.output == Output::Text)
+                        .then(|| Live::new(self.asked, &self.redactor, told.clone()));
+                    let attempt = self.attempt(&call, live).await;
+                    let attempt = attempt.map_err(|error| Trouble { told: told.clone(), error })?;
+                    transcript.replied(&attempt, &self.redactor);
+                    completion.on(attempt)
+                }
+                Next::Judge(document) => {
+                    let replies = transcript.heard.len();
+                    let trouble = |error| Trouble { told: told.clone(), error };
+                    let mut prior = self.recall(&document, replies).await.map_err(trouble)?;
+                    let mut verdict = completion.judge(&document, prior.as_ref(), self.questions());
+                    if let Some(other) = self.keep(&document, &verdict, replies).await.map_err(trouble)? {
+                        verdict = completion.judge(&document, Some(&other), self.questions());
+                        prior = Some(other);
+                    }
+                    transcript.judged(document, prior.as_ref());
+                    completion.take(&verdict)
+                }
+                Next::Waits => return Ok(Performed { told, outcome: Ok(transcript.to_value()) }),
                 Next::Done(done) => {
                     told.extend(self.thoughts(&done.reply));
-                    told.extend(outputs::chunks(node, self.asked, &done.reply));
+                    told.extend(outputs::chunks(node, self.asked, &done));
                     return Ok(Performed { told, outcome: Ok(outputs::of(node, &done)) });
                 }
-                Next::Failed(failed) => {
-                    let error = RunError::new(failed.code.as_str(), failed.message);
-                    return Ok(Performed { told, outcome: Err(error) });
-                }
-            }
+                Next::Failed(failed) => return Ok(Performed { told, outcome: Err(failure(failed)) }),
+            };
+            told.extend(step.events.into_iter().map(event));
+            next = step.next;
         }
+    }
+
+    /// Where a call stands: at its beginning, or behind the answer that it waited for. `feed` gives the machine, which is where it is,
+    /// one thing that it heard before, and gives what follows from it.
+    pub(super) fn resumed<N>(
+        &self,
+        told: Vec<Told>,
+        first: N,
+        mut feed: impl FnMut(N, &Heard) -> Option<N>,
+    ) -> Result<Resumed<N>, RunError> {
+        let anew = |first| Resumed { transcript: Transcript::default(), told, next: first };
+        let Some(resumption) = &self.asked.call.resumption else { return Ok(anew(first)) };
+        // Nothing is left of what it did before: it is begun anew, and may ask again.
+        let Some(mut transcript) = Transcript::read(self.asked.kept) else { return Ok(anew(first)) };
+        transcript.heard.push(Heard::Answer(resumption.value.clone()));
+        let mut next = first;
+        for heard in &transcript.heard {
+            next = feed(next, heard).ok_or_else(|| {
+                let message =
+                    "what was kept of the call does not lead to where it waited; run the node again";
+                RunError::of(FailureCode::NodeFailed, message)
+            })?;
+        }
+        // All that happened before was told then.
+        Ok(Resumed { transcript, told: Vec::new(), next })
     }
 
     /// What comes of a call: what was recorded, or else what the provider says now.
@@ -118,6 +158,37 @@ impl Door<'_> {
         let mut record = reply.to_record();
         self.redactor.value(&mut record);
         ledger.finish(id, record.to_string().into_bytes()).await.map_err(|error| unrecorded(&error))
+    }
+}
+
+/// Where a call stands.
+pub(super) struct Resumed<N> {
+    pub(super) transcript: Transcript,
+    pub(super) told: Vec<Told>,
+    pub(super) next: N,
+}
+
+fn feed(completion: &mut Completion, next: Next, heard: &Heard) -> Option<Next> {
+    let step = match (next, heard) {
+        (Next::Call(_), Heard::Reply(record)) => {
+            completion.on(Attempt::Recorded(Reply::from_record(record)?))
+        }
+        (Next::Judge(_), Heard::Judged { document, prior }) => {
+            let prior = prior.clone().map(Into::into);
+            let verdict = completion.judge(document, prior.as_ref(), None);
+            completion.take(&verdict)
+        }
+        (Next::Waits, Heard::Answer(answer)) => completion.answered(answer),
+        _ => return None,
+    };
+    Some(step.next)
+}
+
+pub(super) fn failure(failed: Failed) -> RunError {
+    let error = RunError::new(failed.code.as_str(), failed.message);
+    match failed.details {
+        Some(details) => error.with(details),
+        None => error,
     }
 }
 

@@ -43,12 +43,20 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Takes what came. What a model thinks is told when it is over.
+    /// Takes what came. What a model thinks is told when it is over, and so is what may be an envelope: nobody reads over its shoulder
+    /// what it says to the engine.
     pub(super) fn hear(&mut self, deltas: Vec<Delta>) {
         for delta in deltas {
             if let Delta::Text(text) = delta {
                 self.unsaid.push_str(&text);
             }
+        }
+        if self.said_at.is_none() {
+            let begun = self.unsaid.trim_start();
+            if begun.is_empty() {
+                return;
+            }
+            self.deaf |= begun.starts_with(['{', '`']);
         }
         if self.due.is_none() && !self.unsaid.is_empty() && !self.deaf {
             self.due = Some(self.said_at.map_or_else(Instant::now, |at| at + EVERY));

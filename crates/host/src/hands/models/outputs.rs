@@ -2,7 +2,7 @@
 
 use ai::completion::Done;
 use ai::node::{Node, sampling};
-use ai::provider::{Reply, StopReason};
+use ai::provider::StopReason;
 use flow::engine::Told;
 use flow::event::EventKind;
 use serde_json::{Value, json};
@@ -30,6 +30,12 @@ pub(super) fn of(node: &Node, done: &Done) -> Value {
     if let Some(model) = &done.reply.model {
         outputs["model"] = model.as_str().into();
     }
+    if let Some(taken) = &done.envelope {
+        outputs["envelope"] = json!({
+            "type": taken.kind, "envelopeId": taken.envelope_id, "correlationId": taken.correlation_id,
+            "payload": taken.payload, "contentTrust": taken.trust.as_str(),
+        });
+    }
     outputs
 }
 
@@ -42,8 +48,10 @@ pub(super) fn sampled(given: &Value) -> Value {
 }
 
 /// The pieces of a reply, where the author wants it piece by piece.
-pub(super) fn chunks(node: &Node, asked: Asked<'_>, reply: &Reply) -> Vec<Told> {
-    if !node.is_streaming() || reply.text.is_empty() {
+pub(super) fn chunks(node: &Node, asked: Asked<'_>, done: &Done) -> Vec<Told> {
+    let reply = &done.reply;
+    // What was said to the engine is no text for whoever watches.
+    if !node.is_streaming() || reply.text.is_empty() || done.envelope.is_some() {
         return Vec::new();
     }
     let mut texts = Vec::new();

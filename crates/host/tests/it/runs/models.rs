@@ -131,6 +131,7 @@ pub(super) fn hands(folder: &Path, base: Option<&str>) -> Hands {
         library: Library::new("host"),
         secrets: Arc::new(secrets),
         outbound: Outbound::anywhere(),
+        kinds: ai::envelope::Kinds::only([]),
         mock: true,
     });
     Hands::new(Options { models: Some(models), ..Options::default() })

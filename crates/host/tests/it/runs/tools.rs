@@ -172,6 +172,7 @@ pub(super) fn hands(folder: &Path, model: &str, mcp: &str) -> Hands {
         library: Library::new("host"),
         secrets: secrets.clone(),
         outbound: Outbound::anywhere(),
+        kinds: ai::envelope::Kinds::only([]),
         mock: false,
     });
     let servers =

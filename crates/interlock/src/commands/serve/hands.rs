@@ -1,5 +1,6 @@
 //! What nodes may use of this host.
 
+mod envelopes;
 mod models;
 mod stores;
 

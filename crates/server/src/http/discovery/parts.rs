@@ -1,13 +1,13 @@
 //! Models, modules of packs, chains and the catalogue for tests: each said only where it is served.
 
-use ai::completion::{DEFAULT_ATTEMPTS, reliability};
-use ai::envelope::Universal;
+use ai::completion::{DEFAULT_ATTEMPTS, ENVELOPES_PER_TURN, reliability};
+use ai::envelope::Kinds;
 use ai::prompt::PromptKind;
 use ai::prompt::template::{MAX_CHARACTERS, Source};
 use ai::provider::mock::MockId;
 use host::hands::Hands;
 use host::hands::installed::ABI_VERSIONS;
-use host::hands::models::Models;
+use host::hands::models::{Models, UNIVERSAL_VERSION};
 use host::hands::modules::Modules;
 use sandbox::Limits;
 use serde_json::{Map, Value, json};
@@ -34,12 +34,20 @@ fn modules(state: &Service) -> Option<&Modules> {
     state.runs.hands().and_then(Hands::modules)
 }
 
-/// The kinds of envelopes that are taken. All of them go through the seam; runs alone ask people.
-pub(super) fn envelopes(state: &Service) -> Vec<&'static str> {
-    if models(state).is_some() && state.settings.test_seams {
-        return Universal::ALL.iter().map(|kind| kind.as_str()).collect();
-    }
-    vec![Universal::ClarificationRequest.as_str()]
+/// The kinds of envelopes that are taken, with their versions: those that everybody knows, and those of the settings.
+pub(super) fn envelopes(state: &Service) -> Vec<(String, u64)> {
+    let own = models(state).map(|models| models.kinds().clone());
+    let kinds = own.unwrap_or_else(|| Kinds::only([]));
+    let current = |kind: String| {
+        let version = kinds.current(&kind).unwrap_or(UNIVERSAL_VERSION);
+        (kind, version)
+    };
+    kinds.known().into_iter().map(current).collect()
+}
+
+/// How many envelopes a model may give in one call.
+pub(super) fn envelopes_per_turn(state: &Service) -> u64 {
+    models(state).map_or(0, |_| u64::from(ENVELOPES_PER_TURN))
 }
 
 /// How often a model is asked again.

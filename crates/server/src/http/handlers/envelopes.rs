@@ -14,6 +14,7 @@ use ai::envelope::{
 use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;
 use axum::response::Response;
+use host::hands::Hands;
 use host::runs::{ApiCode, Refusal};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
@@ -72,7 +73,10 @@ pub(in super::super) async fn accept_envelope(call: Call) -> Answered {
 
 /// `GET /schemas/envelopes/{kind}.schema.json`
 pub(in super::super) async fn schema(call: Call) -> Answered {
-    let Some(schema) = kind::schema_of(call.param("kind")) else {
+    let kind = call.param("kind");
+    let models = call.state.runs.hands().and_then(Hands::models);
+    let own = models.and_then(|models| models.kinds().source(kind).cloned());
+    let Some(schema) = own.or_else(|| kind::schema_of(kind)) else {
         return Err(Refusal::new(ApiCode::NotFound, "there is no envelope of this kind with a schema here"));
     };
     let mut response = answer::json(200, &schema);
@@ -233,30 +237,12 @@ impl<'b> Projected<'b> {
         });
         let ids: Vec<String> = ids.collect();
         let name = format!("envelope.{}", verdict.outcome.status());
-        log.span(tenant, self.run_id, &name, &attributes(verdict, kinds));
+        let current = verdict.envelope.as_ref().and_then(|envelope| kinds.current(&envelope.kind));
+        log.span(tenant, self.run_id, &name, &verdict.attributes(current));
         if let Outcome::Accepted { recorded_event_ids, .. } = &mut verdict.outcome {
             *recorded_event_ids = ids;
         }
     }
-}
-
-/// What a span says of an envelope: names and words, and nothing of what it says.
-fn attributes(verdict: &Verdict, kinds: &Kinds) -> Value {
-    let mut attributes = json!({
-        "envelope_outcome": verdict.outcome.status(),
-        "envelope_schema_version_drift": verdict.drift,
-        "envelope_content_trust": verdict.trust.as_str(),
-    });
-    if let Some(envelope) = &verdict.envelope {
-        attributes["envelope_type"] = envelope.kind.as_str().into();
-        attributes["envelope_id"] = envelope.envelope_id.as_str().into();
-        attributes["envelope_correlation_id"] = envelope.correlation_id.as_str().into();
-        attributes["envelope_schema_version"] = envelope.schema_version.into();
-        if let Some(floor) = kinds.current(&envelope.kind) {
-            attributes["envelope_schema_version_floor"] = floor.into();
-        }
-    }
-    attributes
 }
 
 /// The events of a run, and those that were projected to it.

@@ -171,6 +171,7 @@ async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
         library: Library::new("host"),
         secrets: Arc::new(NoSecrets),
         outbound: Outbound::anywhere(),
+        kinds: ai::envelope::Kinds::only([]),
         mock: true,
     });
     let servers = Servers::new(Arc::new(NoSecrets));

@@ -110,6 +110,7 @@ fn equip(host: &Host, replies: &[&str]) {
         library: ai::prompt::library::Library::new("host"),
         secrets: Arc::new(NoSecrets),
         outbound: Outbound::default(),
+        kinds: ai::envelope::Kinds::only([]),
         mock: true,
     });
     let replies: Vec<Value> = replies.iter().map(|text| json!({"content": text})).collect();

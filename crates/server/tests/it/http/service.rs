@@ -289,6 +289,7 @@ fn mock_models(secrets: Arc<dyn Secrets>) -> ModelOptions {
         library: ai::prompt::library::Library::new("host"),
         secrets,
         outbound: Outbound::default(),
+        kinds: ai::envelope::Kinds::only([]),
         mock: true,
     }
 }

@@ -11,6 +11,7 @@ use host::hands::models::{MOCK, Models, Options, Provider, Wire};
 use host::runs::outbound::Outbound;
 use host::runs::secrets::Secrets;
 
+use super::envelopes;
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
@@ -60,5 +61,7 @@ pub(super) fn open(
     if default.is_none() && providers.len() == 1 {
         default = providers.keys().next().cloned();
     }
-    Ok(Models::new(Options { providers, default, library, secrets, outbound: Outbound::anywhere(), mock }))
+    let kinds = envelopes::kinds(settings)?;
+    let outbound = Outbound::anywhere();
+    Ok(Models::new(Options { providers, default, library, secrets, outbound, kinds, mock }))
 }
