@@ -5,7 +5,7 @@ use flow::event::{Event, EventKind};
 use host::hands::models::Wire;
 use serde_json::{Value, json};
 
-use super::models::{hands, hands_on};
+use super::models::{CANARY, hands, hands_on};
 use super::provider::{ModelServer, Speaker, reply, spoken_by_the_test};
 use super::{Host, Setup, begin, caller, kinds, snapshot, to_the_end, until, workflow};
 
@@ -30,12 +30,16 @@ async fn asking() -> Asking {
 }
 
 async fn asking_on(wire: Wire) -> Asking {
+    asking_with(wire, &telling()).await
+}
+
+async fn asking_with(wire: Wire, document: &Value) -> Asking {
     let (speaker, reply) = spoken_by_the_test();
     let server = ModelServer::start(vec![reply]);
     let folder = tempfile::tempdir().unwrap();
     let hands = hands_on(wire, folder.path(), Some(&server.base));
     let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
-    host.runs.register(&caller("acme"), &telling()).await.unwrap();
+    host.runs.register(&caller("acme"), document).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     Asking { host, run_id, speaker, server, _folder: folder }
 }
@@ -94,6 +98,37 @@ async fn a_key_that_comes_in_pieces_is_told_in_none() {
     let events = to_the_end(&host.runs, &run_id).await;
     assert_eq!(spoken(&events), "it is [REDACTED:model-key], they say");
     assert!(!json!(events).to_string().contains("nobody-may-see"));
+}
+
+#[tokio::test]
+async fn a_secret_of_a_prompt_that_comes_in_pieces_is_told_in_none() {
+    let config = json!({"expectsStreaming": true, "promptId": "conformance.prompt.secret-redaction"});
+    let inputs = json!({"apiKey": {"type": "static", "value": "canary"}});
+    let node = json!(["ask", "core.ai.callPrompt", config, inputs]);
+    let document = workflow("ask", &json!([node]), &json!([]), &json!([]));
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        let Asking { host, run_id, speaker, server, _folder } = asking_with(wire, &document).await;
+        let (first, second) = CANARY.split_at(CANARY.len() / 2);
+        speaker.say("The key");
+        until(&host.runs, &run_id, |event| says(event, "The key")).await.unwrap();
+        speaker.say(&format!(" is {first}"));
+        // What comes before the secret is told, and the secret is waited for.
+        until(&host.runs, &run_id, |event| says(event, " is ")).await.unwrap();
+        speaker.say(&format!("{second}, they say"));
+        drop(speaker);
+        let events = to_the_end(&host.runs, &run_id).await;
+        assert!(server.requests()[0].body.to_string().contains(CANARY), "the model was told");
+        assert_eq!(spoken(&events), "The key is [REDACTED:canary], they say");
+        let outputs = &events.last().unwrap()["payload"]["outputs"]["ask"];
+        assert_eq!(outputs["content"], "The key is [REDACTED:canary], they say");
+        let run = snapshot(&host.runs, &caller("acme"), &run_id);
+        let told = json!([events, run]).to_string();
+        assert!(!told.contains(first) && !told.contains(second), "{told}");
+        let database = rusqlite::Connection::open(host.folder.path().join("runs.sqlite3")).unwrap();
+        let counted = "SELECT count(*) FROM activities WHERE instr(outcome, ?1) > 0";
+        let kept: usize = database.query_row(counted, [first.as_bytes()], |row| row.get(0)).unwrap();
+        assert_eq!(kept, 0);
+    }
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ use super::served::Request;
 use super::{Host, Setup, begin, caller, kinds, snapshot, to_the_end, workflow};
 
 const KEY: &str = "a-key-that-nobody-may-see";
+/// A secret that prompts may hold.
+pub(super) const CANARY: &str = "a-word-that-only-the-model-may-read";
 
 pub(super) fn hands(folder: &Path, base: Option<&str>) -> Hands {
     hands_on(Wire::OpenAi, folder, base)
@@ -27,10 +29,13 @@ pub(super) fn hands(folder: &Path, base: Option<&str>) -> Hands {
 
 /// The same for a provider that speaks so.
 pub(super) fn hands_on(wire: Wire, folder: &Path, base: Option<&str>) -> Hands {
-    let file = folder.join("model-key");
-    std::fs::write(&file, KEY).unwrap();
-    let reference = SecretReference::parse(&format!("file:{}", file.display())).unwrap();
-    let secrets = ConfiguredSecrets::new([("acme".to_owned(), "model-key".to_owned(), reference)]);
+    let secret = |(name, value): (&str, &str)| {
+        let file = folder.join(name);
+        std::fs::write(&file, value).unwrap();
+        let reference = SecretReference::parse(&format!("file:{}", file.display())).unwrap();
+        ("acme".to_owned(), name.to_owned(), reference)
+    };
+    let secrets = ConfiguredSecrets::new([("model-key", KEY), ("canary", CANARY)].map(secret));
     let provider = |base: &str| Provider {
         wire,
         base: BaseUrl::parse(base).unwrap(),
