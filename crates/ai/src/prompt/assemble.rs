@@ -8,6 +8,7 @@ use super::{PromptKind, PromptRef};
 use crate::event::RunEvent;
 use crate::failure::FailureCode;
 use crate::provider::{Message, Role};
+use crate::redact::Secret;
 use crate::trust::Trust;
 
 /// What is put together.
@@ -56,6 +57,11 @@ impl Assembled {
             Message::new(role, prompt.expose())
         };
         self.prompts.iter().map(message).collect()
+    }
+
+    /// The secrets that the model is told, and may repeat.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.prompts.iter().flat_map(Composed::secrets)
     }
 
     /// Whether all that went in may be believed.

@@ -108,6 +108,8 @@ pub struct Composed {
     pub reference: PromptRef,
     /// What the model reads. It may hold secrets.
     sent: String,
+    /// The secrets that it may hold.
+    secrets: Vec<Secret>,
     /// What is shown.
     pub shown: String,
     /// The digest of what is shown.
@@ -134,6 +136,11 @@ impl Composed {
     /// What the model reads, for the one who sends it. It may hold secrets.
     pub fn expose(&self) -> &str {
         &self.sent
+    }
+
+    /// The secrets that the model is told, and may repeat.
+    pub fn secrets(&self) -> &[Secret] {
+        &self.secrets
     }
 
     /// The event of the prompt; none where nothing is recorded.
@@ -227,6 +234,7 @@ fn extract<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 struct Composition<'c> {
     template: &'c Template,
     values: &'c BTreeMap<&'c str, Binding>,
+    secrets: Vec<Secret>,
     redactor: Redactor,
     sent: String,
     shown: String,
@@ -239,8 +247,10 @@ impl<'c> Composition<'c> {
             Binding::Secret(secret) => Some(secret.clone()),
             Binding::Open { .. } => None,
         });
-        let redactor = Redactor::new(secrets);
-        Self { template, values, redactor, sent: String::new(), shown: String::new(), trust: Trust::Trusted }
+        let secrets: Vec<Secret> = secrets.collect();
+        let redactor = Redactor::new(secrets.iter().cloned());
+        let (sent, shown) = (String::new(), String::new());
+        Self { template, values, secrets, redactor, sent, shown, trust: Trust::Trusted }
     }
 
     fn run(&mut self) -> Result<(), ComposeError> {
@@ -315,6 +325,7 @@ impl<'c> Composition<'c> {
             kind: self.template.kind,
             reference: exact,
             sent: self.sent,
+            secrets: self.secrets,
             hash: Digest::of_bytes(shown.as_bytes()),
             shown,
             variable_hashes,

@@ -161,6 +161,8 @@ fn secrets_are_sent_and_never_shown() {
     let composed = compose(&template, &reference("prompt:t"), &bindings).unwrap();
     assert_eq!(composed.expose(), format!("Use {key}. also {key}"));
     assert_eq!(composed.shown, "Use [REDACTED:canary]. also [REDACTED:canary]");
+    let told: Vec<&str> = composed.secrets().iter().map(Secret::id).collect();
+    assert_eq!(told, ["canary"], "whoever listens to the model has to know");
     for observability in [Observability::Hashed, Observability::Full] {
         let event = composed.event("n", observability).unwrap();
         protocol::check(std::slice::from_ref(&event));

@@ -142,3 +142,55 @@ fn work_finds_the_channels_as_they_are_when_it_is_asked_for() {
     assert_eq!((call.channels.read("closed"), call.channels.hides("closed")), (None, true));
     assert!(call.channels.declares("closed") && !call.channels.declares("other"));
 }
+
+/// A run in which `core.channelWrite` writes `before` and then a module or a conversation is asked for something.
+fn shown(channel: Value, before: &Value, after: (&str, &str, Value)) -> World {
+    let write = json!({"channelName": "conversation", "value": before});
+    let mut document =
+        workflow("w", &[("write", "core.channelWrite", write), after.clone()], &[("write", after.0)]);
+    document["channels"] = json!({"conversation": channel});
+    let mut world = World::new(&[document]);
+    world.create("w");
+    world
+}
+
+#[test]
+fn a_variable_that_shows_a_channel_shows_what_a_module_writes_too() {
+    let rows = [
+        ("append", json!({"reducer": "append"}), json!(1), json!([1, 2, 3])),
+        ("bounded", json!({"reducer": "append", "maxSize": 2}), json!(1), json!([2, 3])),
+        ("counter", json!({"reducer": "counter"}), json!(1), json!(6)),
+        ("replace", json!({"reducer": "replace"}), json!(1), json!(3)),
+    ];
+    for (name, channel, before, expected) in rows {
+        let mut world = shown(channel, &before, ("n", PACK_TYPE, json!({})));
+        world.pass(5);
+        done(&mut world, vec![wrote("conversation", &json!(2)), wrote("conversation", &json!(3))]);
+        let snapshot = world.snapshot("r");
+        assert_eq!(snapshot["channels"]["conversation"], expected, "{name}");
+        let state = &world.run().state;
+        let entries = match &state.channels["conversation"].value {
+            Value::Array(_) => state.channels["conversation"].entries(),
+            value => value.clone(),
+        };
+        assert_eq!(state.variables["conversation"], entries, "{name}");
+        assert_eq!(snapshot["variables"]["conversation"], entries, "{name}");
+    }
+}
+
+#[test]
+fn a_variable_that_shows_a_channel_shows_what_a_conversation_writes_too() {
+    let gate = json!({"prompt": "Well?"});
+    let world =
+        shown(json!({"reducer": "append"}), &json!("before"), ("talk", "core.conversationGate", gate));
+    let state = &world.run().state;
+    assert_eq!(state.channels["conversation"].size(), 2);
+    assert_eq!(state.variables["conversation"], state.channels["conversation"].entries());
+}
+
+#[test]
+fn a_channel_that_only_a_module_wrote_is_not_shown_as_a_variable() {
+    let mut world = world(json!({"log": {"reducer": "append"}}));
+    done(&mut world, vec![wrote("log", &json!(1))]);
+    assert_eq!(world.run().state.variables.get("log"), None);
+}

@@ -223,13 +223,14 @@ impl Models {
             Some(id) => Some((id, self.resolve(asked.tenant, id)?)),
             None => None,
         };
-        let secrets = credential.iter().map(|(id, value)| Secret::new(*id, value.expose()));
-        let others = tools.as_ref().map(|tools| tools.belt.secrets(asked.tenant));
-        let redactor = Redactor::new(secrets.chain(others.into_iter().flatten()));
         let trust = trust_of(asked);
-        let (composed, prompts) = self.prompts(node, asked, &overrides, trust)?;
+        let prompts = self.prompts(node, asked, &overrides, trust)?;
+        // Whatever goes to the provider or to a tool may come back in a reply, in one piece or in several.
+        let secrets = credential.iter().map(|(id, value)| Secret::new(*id, value.expose()));
+        let of_tools = tools.as_ref().map(|tools| tools.belt.secrets(asked.tenant));
+        let redactor = Redactor::new(secrets.chain(prompts.secrets).chain(of_tools.into_iter().flatten()));
         let mut told = judged;
-        told.extend(composed);
+        told.extend(prompts.told);
         told.extend(node.warnings(asked.node_id).into_iter().map(event));
         let inputs = ai::node::messages(inputs, trust).map_err(|error| Trouble {
             told: told.clone(),
@@ -239,7 +240,7 @@ impl Models {
             node_id: asked.node_id,
             provider: &name,
             model: &model,
-            prompts,
+            prompts: prompts.messages,
             inputs,
             overrides: &overrides,
             budget: Budget::default(),

@@ -86,8 +86,14 @@ impl RunState {
         let before = self.channels.remove(name);
         let size = before.as_ref().map_or(0, ChannelState::size);
         let after = ChannelState::write(before, value, event.timestamp, &rules);
-        if writer.is_some() {
-            let mirror = self.variables.entry(name).or_insert(Value::Null);
+        // `core.channelWrite` shows the channel as a variable too. Others do not begin to, for their channel may
+        // be closed to those who read variables. Where it is shown they keep it up to date: no node can set a
+        // variable that has the name of a declared channel.
+        let mirror = match writer {
+            Some(_) => Some(self.variables.entry(name).or_insert(Value::Null)),
+            None => declared.and_then(|_| self.variables.get_mut(name)),
+        };
+        if let Some(mirror) = mirror {
             after.mirror(mirror, size, &reducer);
         }
         self.channels.insert(name.to_owned(), after);

@@ -21,6 +21,16 @@ use super::{Models, Trouble, event};
 /// The most problems that are told of what a workflow falls back on.
 const MAX_PROBLEMS: usize = 8;
 
+/// The prompts of a node, put together.
+pub(super) struct Prompts {
+    /// What is recorded of them.
+    pub(super) told: Vec<Told>,
+    /// What the model reads.
+    pub(super) messages: Vec<Message>,
+    /// The secrets in it, which the model may repeat.
+    pub(super) secrets: Vec<Secret>,
+}
+
 impl Models {
     /// The templates that workflows may refer to.
     pub fn library(&self) -> &Library {
@@ -63,14 +73,14 @@ impl Models {
         refs.iter().filter_map(wrong).take(MAX_PROBLEMS).collect()
     }
 
-    /// The prompts of a node, and what is recorded of them.
+    /// Puts the prompts of a node together.
     pub(super) fn prompts(
         &self,
         node: &Node,
         asked: Asked<'_>,
         overrides: &Overrides,
         trust: Trust,
-    ) -> Result<(Vec<Told>, Vec<Message>), Trouble> {
+    ) -> Result<Prompts, Trouble> {
         let (nobody, workflow) = (ByKind::default(), asked.call.prompt_refs.as_ref().map(by_kind));
         let bindings = |template: &Template| {
             let mut values = asked.call.variables.clone();
@@ -92,10 +102,11 @@ impl Models {
             observability: self.observability(),
         });
         match assembled {
-            Ok(assembled) => {
-                let messages = assembled.messages();
-                Ok((assembled.events.into_iter().map(event).collect(), messages))
-            }
+            Ok(assembled) => Ok(Prompts {
+                messages: assembled.messages(),
+                secrets: assembled.secrets().cloned().collect(),
+                told: assembled.events.into_iter().map(event).collect(),
+            }),
             Err(error) => Err(Trouble {
                 told: error.events.into_iter().map(event).collect(),
                 error: RunError::new(error.code.as_str(), error.message),

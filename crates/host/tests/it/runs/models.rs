@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
@@ -15,111 +14,30 @@ use host::hands::{Hands, Options};
 use host::runs::outbound::Outbound;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
+use super::provider::{ModelServer, reply};
+use super::served::Request;
 use super::{Host, Setup, begin, caller, kinds, snapshot, to_the_end, workflow};
 
 const KEY: &str = "a-key-that-nobody-may-see";
-
-/// A server that speaks chat completions: it answers what it is told to, in order, and remembers what it was asked.
-pub(super) struct Server {
-    pub(super) base: String,
-    pub(super) asked: Arc<Mutex<Vec<(String, Value)>>>,
-    count: Arc<AtomicUsize>,
-}
-
-/// Where questions arrive, and how many answers may go out.
-#[derive(Clone)]
-struct Door {
-    arrived: Arc<Semaphore>,
-    through: Arc<Semaphore>,
-}
-
-impl Door {
-    fn of(answers: usize) -> Self {
-        Self { arrived: Arc::new(Semaphore::new(0)), through: Arc::new(Semaphore::new(answers)) }
-    }
-
-    fn open() -> Self {
-        Self::of(Semaphore::MAX_PERMITS)
-    }
-}
-
-impl Server {
-    /// On threads of its own, so that it outlives the runtime of whoever asks.
-    pub(super) fn start(answers: Vec<Value>) -> Self {
-        Self::held(answers, Door::open())
-    }
-
-    /// The same, with a door that is in front of every answer.
-    fn held(answers: Vec<Value>, door: Door) -> Self {
-        let (asked, count) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
-        let (seen, counted) = (Arc::clone(&asked), Arc::clone(&count));
-        let (sender, receiver) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                sender.send(listener.local_addr().unwrap()).unwrap();
-                loop {
-                    let (mut stream, _) = listener.accept().await.unwrap();
-                    let Some((head, body)) = request(&mut stream).await else { continue };
-                    let place = counted.fetch_add(1, Ordering::SeqCst);
-                    seen.lock().unwrap().push((head, body));
-                    door.arrived.add_permits(1);
-                    let Ok(through) = door.through.acquire().await else { return };
-                    through.forget();
-                    let text = answers[place.min(answers.len() - 1)].to_string();
-                    let answer = format!(
-                        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
-                        text.len()
-                    );
-                    let _ = stream.write_all(answer.as_bytes()).await;
-                }
-            });
-        });
-        Self { base: format!("http://{}/v1", receiver.recv().unwrap()), asked, count }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.count.load(Ordering::SeqCst)
-    }
-}
-
-pub(super) async fn request(stream: &mut tokio::net::TcpStream) -> Option<(String, Value)> {
-    let mut bytes = Vec::new();
-    loop {
-        let mut part = [0; 4096];
-        let read = stream.read(&mut part).await.ok().filter(|read| *read > 0)?;
-        bytes.extend_from_slice(&part[..read]);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head
-            .lines()
-            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
-        if body.len() >= length.unwrap_or(0) {
-            return Some((head.to_owned(), serde_json::from_str(body).unwrap_or_default()));
-        }
-    }
-}
-
-pub(super) fn said(text: &str) -> Value {
-    json!({
-        "id": "c", "object": "chat.completion", "model": "small-1",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
-    })
-}
+/// A secret that prompts may hold.
+pub(super) const CANARY: &str = "a-word-that-only-the-model-may-read";
 
 pub(super) fn hands(folder: &Path, base: Option<&str>) -> Hands {
-    let file = folder.join("model-key");
-    std::fs::write(&file, KEY).unwrap();
-    let reference = SecretReference::parse(&format!("file:{}", file.display())).unwrap();
-    let secrets = ConfiguredSecrets::new([("acme".to_owned(), "model-key".to_owned(), reference)]);
+    hands_on(Wire::OpenAi, folder, base)
+}
+
+/// The same for a provider that speaks so.
+pub(super) fn hands_on(wire: Wire, folder: &Path, base: Option<&str>) -> Hands {
+    let secret = |(name, value): (&str, &str)| {
+        let file = folder.join(name);
+        std::fs::write(&file, value).unwrap();
+        let reference = SecretReference::parse(&format!("file:{}", file.display())).unwrap();
+        ("acme".to_owned(), name.to_owned(), reference)
+    };
+    let secrets = ConfiguredSecrets::new([("model-key", KEY), ("canary", CANARY)].map(secret));
     let provider = |base: &str| Provider {
-        wire: Wire::OpenAi,
+        wire,
         base: BaseUrl::parse(base).unwrap(),
         secret: Some("model-key".to_owned()),
         model: Some("small".to_owned()),
@@ -169,7 +87,7 @@ async fn played(config: &Value, program: &Value) -> (Vec<Value>, Value) {
 #[tokio::test]
 async fn a_model_is_asked_and_its_key_is_nowhere() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(vec![said(&format!("no JSON, but {KEY}")), said("{\"valid\": true}")]);
+    let server = ModelServer::start(vec![reply(&format!("no JSON, but {KEY}")), reply("{\"valid\": true}")]);
     let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
     host.runs.register(&caller("acme"), &document()).await.unwrap();
@@ -180,9 +98,8 @@ async fn a_model_is_asked_and_its_key_is_nowhere() {
     assert_eq!(kinds(&events)[2..], told);
     assert_eq!(events.last().unwrap()["payload"]["outputs"]["ask"]["data"], json!({"valid": true}));
     assert!(!json!(events).to_string().contains(KEY));
-    let asked = server.asked.lock().unwrap();
-    assert_eq!(asked.len(), 2);
-    for (head, body) in &*asked {
+    assert_eq!(server.count(), 2);
+    for Request { head, body } in server.requests() {
         assert!(head.to_ascii_lowercase().contains(&format!("authorization: bearer {KEY}")), "{head}");
         assert!(head.to_ascii_lowercase().contains("idempotency-key: "), "{head}");
         assert_eq!(body["model"], "small");
@@ -196,16 +113,15 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
     let by = caller("acme");
     // The answer comes before the run goes on, or after it, or at the same moment.
     for (round, policy) in [Immediate, DrainCurrentNode].into_iter().cycle().take(12).enumerate() {
-        let door = Door::of(0);
-        let server = Server::held(vec![said("{\"valid\": true}")], door.clone());
+        let server = ModelServer::held(vec![reply("{\"valid\": true}")]);
         let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
         let host = Host::with(setup).await;
         host.runs.register(&by, &document()).await.unwrap();
         let run_id = begin(&host.runs, "ask").await;
-        door.arrived.acquire().await.unwrap().forget();
+        server.asked().await;
         host.runs.pause(&by, &run_id, None, policy, None).await.unwrap();
         if round % 3 != 0 {
-            door.through.add_permits(1);
+            server.let_go();
         }
         if round % 3 == 1 {
             // What came of it is kept before anybody asks for it again.
@@ -218,7 +134,7 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
         }
         host.runs.resume(&by, &run_id, None, None).await.unwrap();
         if round % 3 == 0 {
-            door.through.add_permits(1);
+            server.let_go();
         }
         let events = to_the_end(&host.runs, &run_id).await;
         let told =
@@ -302,7 +218,7 @@ async fn a_configuration_that_no_model_understands_is_refused_when_it_is_registe
 #[tokio::test]
 async fn a_prompt_by_its_older_name_is_put_together_like_any_other() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(vec![said("done")]);
+    let server = ModelServer::start(vec![reply("done")]);
     let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
     for (name, ended) in
@@ -323,8 +239,8 @@ async fn a_prompt_by_its_older_name_is_put_together_like_any_other() {
             assert_eq!(kinds(&events)[2..4], ["agent.promptResolved", "prompt.composed"]);
         }
     }
-    let asked = server.asked.lock().unwrap();
-    assert_eq!(asked.len(), 1);
-    let told = asked[0].1["messages"][0]["content"].as_str().unwrap();
+    assert_eq!(server.count(), 1);
+    let asked = &server.requests()[0];
+    let told = asked.body["messages"][0]["content"].as_str().unwrap();
     assert!(told.starts_with("Write one paragraph"), "{told}");
 }

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::live::{Slow, lasts, scripted, spoken, telling};
-use super::super::models::{Server, document, hands, said};
+use super::super::live::{lasts, spoken, telling};
+use super::super::models::{document, hands};
+use super::super::provider::{ModelServer, pieces, reply};
 use super::super::{caller, snapshot, to_the_end};
 use super::client::Client;
 use super::mortal::{Death, live};
@@ -15,7 +16,7 @@ fn no_answer_is_paid_for_twice_whenever_the_host_dies() {
         for made in [false, true] {
             let folder = folder();
             // The first answer does not fit, so two are needed.
-            let server = Server::start(vec![said("no"), said("{\"valid\": true}")]);
+            let server = ModelServer::start(vec![reply("no"), reply("{\"valid\": true}")]);
             let setup =
                 || Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
             live(folder.path(), None, setup(), async |runs, _| {
@@ -49,7 +50,7 @@ fn no_piece_of_a_reply_is_told_twice_whenever_the_host_dies() {
     for at in 1..=20 {
         for made in [false, true] {
             let folder = folder();
-            let server = Slow::start(|| scripted(&["The signal", "", " is set,", "", " the train passes."]));
+            let server = ModelServer::start(vec![pieces(&["The signal", " is set,", " the train passes."])]);
             let setup =
                 || Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
             live(folder.path(), None, setup(), async |runs, _| {

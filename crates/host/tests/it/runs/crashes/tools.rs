@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::models::{Server, said};
-use super::super::tools::{Mcp, document, hands, tool, wants};
+use super::super::provider::{ModelServer, reply, wants};
+use super::super::tools::{Mcp, document, hands, tool};
 use super::super::{caller, snapshot};
 use super::client::Client;
 use super::mortal::{Death, live};
@@ -15,7 +15,7 @@ fn no_tool_acts_twice_and_no_answer_is_paid_for_twice_whenever_the_host_dies() {
     let replies = vec![
         wants(&[("mcp_weather_note", json!({"text": "a"})), increment]),
         wants(&[("mcp_weather_forecast", json!({"city": "Ulm"}))]),
-        said("done"),
+        reply("done"),
     ];
     let tools = json!([
         tool("mcp:weather:note"),
@@ -27,7 +27,7 @@ fn no_tool_acts_twice_and_no_answer_is_paid_for_twice_whenever_the_host_dies() {
     for at in 1..=40 {
         for made in [false, true] {
             let folder = folder();
-            let (model, mcp) = (Server::start(replies.clone()), Mcp::start());
+            let (model, mcp) = (ModelServer::start(replies.clone()), Mcp::start());
             let setup =
                 || Setup { hands: Some(hands(folder.path(), &model.base, &mcp.url)), ..Setup::default() };
             live(folder.path(), None, setup(), async |runs, _| {
