@@ -189,7 +189,7 @@ impl Node {
 
     /// The machine of the node's call, and the first request. `prompts` are the prompts that were put together, `inputs` the
     /// messages that the node was given, `budget` is the host's.
-    pub fn start(&self, calling: Calling<'_>) -> (Completion, crate::completion::Call) {
+    pub fn start(&self, calling: Calling<'_>) -> (Completion, completion::Call) {
         let (settings, request, schema) = self.asking(calling);
         Completion::start(settings, request, schema)
     }
@@ -200,7 +200,7 @@ impl Node {
         calling: Calling<'_>,
         settings: tools::Settings,
         toolbox: Toolbox,
-    ) -> (Conversation, crate::completion::Call) {
+    ) -> (Conversation, completion::Call) {
         let (turns, request, _) = self.asking(calling);
         Conversation::start(settings, toolbox, turns, request)
     }

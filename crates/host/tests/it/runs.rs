@@ -2,6 +2,7 @@
 
 mod audit;
 mod crashes;
+mod envelopes;
 mod forks;
 mod hands;
 mod https;

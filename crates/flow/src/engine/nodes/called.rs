@@ -190,6 +190,9 @@ fn suspend(
     if turn.state.nodes[node].interrupts >= MAX_INTERRUPTS {
         return refused(format!("the work of a node may wait {MAX_INTERRUPTS} times"));
     }
+    // Authors have no say in whom to believe, so what they may write has no place for it.
+    let data = asked.get_mut("data").and_then(Value::as_object_mut);
+    let trust = data.and_then(|data| data.remove("contentTrust"));
     asked.retain(|name, _| ["kind", "data", "resumeSchema", "timeoutMs"].contains(&name.as_str()));
     let kind = asked.get("kind").and_then(Value::as_str).unwrap_or_default();
     if !KINDS.contains(&kind) {
@@ -197,6 +200,11 @@ fn suspend(
     }
     match config::interrupt_problem(&asked) {
         Some(path) => refused(format!("what the work of the node waits for is no interrupt, at `{path}`")),
-        None => gates::ask(turn, node, &asked, causation_id),
+        None => {
+            if let (Some(trust), Some(data)) = (trust, asked.get_mut("data")) {
+                data["contentTrust"] = trust;
+            }
+            gates::ask(turn, node, &asked, causation_id)
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use ai::envelope::Kinds;
 use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use ai::provider::mock::Program;
@@ -29,6 +30,15 @@ pub(super) fn hands(folder: &Path, base: Option<&str>) -> Hands {
 
 /// The same for a provider that speaks so.
 pub(super) fn hands_on(wire: Wire, folder: &Path, base: Option<&str>) -> Hands {
+    hands_of(wire, Kinds::only([]), folder, base)
+}
+
+/// The same with these kinds of envelopes.
+pub(super) fn hands_taking(kinds: Kinds, folder: &Path, base: &str) -> Hands {
+    hands_of(Wire::OpenAi, kinds, folder, Some(base))
+}
+
+fn hands_of(wire: Wire, kinds: Kinds, folder: &Path, base: Option<&str>) -> Hands {
     let secret = |(name, value): (&str, &str)| {
         let file = folder.join(name);
         std::fs::write(&file, value).unwrap();
@@ -49,7 +59,7 @@ pub(super) fn hands_on(wire: Wire, folder: &Path, base: Option<&str>) -> Hands {
         library: Library::new("host"),
         secrets: Arc::new(secrets),
         outbound: Outbound::anywhere(),
-        kinds: ai::envelope::Kinds::only([]),
+        kinds,
         mock: true,
     });
     Hands::new(Options { models: Some(models), ..Options::default() })

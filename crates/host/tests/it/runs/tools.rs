@@ -178,15 +178,15 @@ pub(super) fn tool(name: &str) -> Value {
     json!({"name": name, "kind": "mcp"})
 }
 
-struct Scene {
-    host: Host,
+pub(super) struct Scene {
+    pub(super) host: Host,
     model: ModelServer,
-    mcp: Mcp,
+    pub(super) mcp: Mcp,
     folder: tempfile::TempDir,
 }
 
 impl Scene {
-    async fn set(replies: Vec<Reply>) -> Self {
+    pub(super) async fn set(replies: Vec<Reply>) -> Self {
         Self::on(Wire::OpenAi, replies).await
     }
 
@@ -208,7 +208,7 @@ impl Scene {
     }
 
     /// The messages of a request to the model.
-    fn messages(&self, place: usize) -> Vec<Value> {
+    pub(super) fn messages(&self, place: usize) -> Vec<Value> {
         self.model.requests()[place].body["messages"].as_array().unwrap().clone()
     }
 }

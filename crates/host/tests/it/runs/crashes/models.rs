@@ -1,11 +1,13 @@
 //! The host dies at every commit of a run that asks a model. No answer is paid for twice.
 
-use serde_json::Value;
+use flow::event::EventKind;
+use serde_json::{Value, json};
 
+use super::super::envelopes::{asking, question};
 use super::super::live::{lasts, spoken, telling};
 use super::super::models::{document, hands};
 use super::super::provider::{ModelServer, pieces, reply};
-use super::super::{caller, snapshot, to_the_end};
+use super::super::{caller, events, kinds, snapshot, to_the_end, until};
 use super::client::Client;
 use super::mortal::{Death, live};
 use super::{Setup, folder};
@@ -75,6 +77,52 @@ fn no_piece_of_a_reply_is_told_twice_whenever_the_host_dies() {
                     assert_eq!(run["error"]["code"], "effect_outcome_unknown", "{run}");
                     assert!(whole.starts_with(&spoken(&log)) && lasts(&log) == 0, "{context}");
                 }
+            }
+            if made && commits < at {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn no_question_of_a_model_is_lost_asked_twice_or_paid_for_twice_whenever_the_host_dies() {
+    for at in 1..=30 {
+        for made in [false, true] {
+            let folder = folder();
+            let server = ModelServer::start(vec![question("c1"), reply("The 10:04.")]);
+            let setup =
+                || Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+            let document = asking("core.ai.callPrompt", &json!({}), None);
+            live(folder.path(), None, setup(), async |runs, _| {
+                runs.register(&caller("acme"), &document).await.unwrap();
+            });
+            let (mut client, mut run, mut log, mut commits) = (Client::default(), Value::Null, Vec::new(), 0);
+            for death in [Some(Death { at, made }), None] {
+                commits = live(folder.path(), death, setup(), async |runs, _| {
+                    let by = caller("acme");
+                    let run_id = client.create(runs, "create", "ask").await;
+                    let waits_or_is_over = |event: &flow::event::Event| {
+                        event.kind == EventKind::InterruptRequested || event.kind == EventKind::RunFailed
+                    };
+                    until(runs, &run_id, waits_or_is_over).await;
+                    let answer = json!({"answers": {"q1": "Ulm", "q2": "now"}});
+                    // It may have been answered in the life before.
+                    let _ = runs.resolve(&by, &run_id, "ask", answer, None).await;
+                    to_the_end(runs, &run_id).await;
+                    run = snapshot(runs, &by, &run_id);
+                    log = events(runs, "acme", &run_id);
+                });
+            }
+            let context = format!("{at}, made: {made}: {:?}", kinds(&log));
+            let many = |kind: &str| log.iter().filter(|event| event["type"] == kind).count();
+            assert!(server.count() <= 2, "{context}");
+            match run["status"].as_str() {
+                Some("completed") => {
+                    assert_eq!(server.count(), 2, "{context}");
+                    assert_eq!((many("interrupt.requested"), many("provider.usage")), (1, 2), "{context}");
+                }
+                _ => assert_eq!(run["error"]["code"], "effect_outcome_unknown", "{run}"),
             }
             if made && commits < at {
                 return;
