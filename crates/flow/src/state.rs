@@ -456,6 +456,28 @@ impl RunState {
         })
     }
 
+    /// The children that a run waits for, where children and people are all that it waits for; nothing where anything else is under way.
+    pub fn awaits(&self, definition: &Definition) -> Option<Vec<&str>> {
+        let goes_on = self.started_at.is_some() && self.paused.is_none() && !self.status.is_terminal();
+        if !goes_on || !self.schedule.ready.is_empty() {
+            return None;
+        }
+        let mut awaited = Vec::new();
+        for node in self.under_way(definition).into_iter().map(|node| &self.nodes[node]) {
+            if node.status != NodeStatus::Running {
+                continue;
+            }
+            let before = awaited.len();
+            let own = node.children.iter().map(|place| &self.children[*place]);
+            awaited.extend(own.filter(|child| child.ended.is_none()).map(|child| child.run_id.as_str()));
+            // A timer or an effect is under way.
+            if awaited.len() == before {
+                return None;
+            }
+        }
+        Some(awaited)
+    }
+
     /// The nodes that are running or suspended, in the order in which they are drained.
     pub fn under_way(&self, definition: &Definition) -> Vec<NodeIndex> {
         self.schedule.active.iter().map(|rank| definition.graph.order[*rank]).collect()

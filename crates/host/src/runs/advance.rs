@@ -39,6 +39,8 @@ pub(super) struct Outcome {
     tally: Tally,
     /// The end of the run, for its parent.
     pub(super) ended: Option<Box<RunState>>,
+    /// The parent whose watchers look again at what is below it.
+    stirs: Option<String>,
 }
 
 impl Outcome {
@@ -195,7 +197,7 @@ impl Runs {
         let is_new = decision.events.first().is_some_and(|event| event.sequence == 0);
         let tally = Tally::of(&decision.events, state);
         let append = self.append(definition, state, &decision.events, changes);
-        let mut effects = Vec::new();
+        let (mut effects, mut closed) = (Vec::new(), false);
         for effect in decision.effects {
             match effect {
                 Effect::SetTimer { timer, at } => {
@@ -218,7 +220,7 @@ impl Runs {
                     });
                 }
                 Effect::InterruptRaised { node_id } => self.queue_callback(state, &node_id, changes),
-                Effect::InterruptClosed { .. } => {}
+                Effect::InterruptClosed { .. } => closed = true,
                 Effect::EndGuide { ref node_id, ref session_id } => {
                     changes.push(guide::end_later(run_id, node_id, session_id, self.now()));
                     effects.push(effect);
@@ -230,7 +232,10 @@ impl Runs {
             }
         }
         let is_child = state.genesis.parent.is_some() && state.genesis.fork.is_none();
-        let ended = state.status.is_terminal() && append.is_some() && is_child;
+        let changed_child = is_child && append.is_some();
+        let ended = state.status.is_terminal() && changed_child;
+        let stirs = changed_child && (closed || state.awaits(definition).is_some());
+        let stirs = state.genesis.parent.as_ref().filter(|_| stirs).map(|parent| parent.run_id.clone());
         Outcome {
             run_id: run_id.clone(),
             tenant: state.genesis.tenant.clone(),
@@ -241,6 +246,7 @@ impl Runs {
             tally,
             queued: changes.iter().any(|change| matches!(change, Change::PutDelivery { .. })),
             ended: ended.then(|| Box::new(state.clone())),
+            stirs,
         }
     }
 
@@ -336,6 +342,9 @@ impl Runs {
             if let Some(live) = self.inner.live.get(&outcome.run_id) {
                 live.feed.tell(append, snapshot, outcome.is_last);
             }
+        }
+        if let Some(parent) = outcome.stirs.take() {
+            self.stir(parent);
         }
         if outcome.timer_set {
             self.inner.timer_set.notify_one();

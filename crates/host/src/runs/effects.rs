@@ -19,11 +19,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How deeply runs may start runs. Deeper than any design, and soon enough to stop a workflow that starts itself.
-const MAX_CHILD_DEPTH: u32 = 32;
+pub(super) const MAX_CHILD_DEPTH: u32 = 32;
 
 /// The answer of an input that nobody asked for.
 fn nothing() -> Reply {
     Reply::new(200, &Value::Null)
+}
+
+/// What a child has of its parent's metadata. What a run was given by somebody who is not trusted is in what it gives to its
+/// children, and whoever began the run answers what they ask.
+fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
+    const TRUST: &str = "trustBoundary";
+    parent.get(TRUST).map(|trust| (TRUST.to_owned(), trust.clone())).into_iter().collect()
 }
 
 impl Runs {
@@ -120,7 +127,7 @@ impl Runs {
             inputs: child.inputs.clone(),
             configurable: Map::new(),
             tags: Vec::new(),
-            metadata: Map::new(),
+            metadata: inherited(&parent.metadata),
             callback_url: None,
             parent: Some(child.parent.clone()),
             fork: None,

@@ -32,6 +32,8 @@ pub(super) enum Told {
     Append { append: Arc<StoredAppend>, snapshot: Arc<[u8]>, is_last: bool },
     /// Somebody noted something beside it. Told to those who are there, and kept nowhere in the log.
     Note(Arc<str>),
+    /// A run below it has come to rest, or one of its interrupts is closed.
+    Stir,
 }
 
 impl Default for Feed {
@@ -59,6 +61,11 @@ impl Feed {
     pub(super) fn tell_note(&self, text: String) {
         let _ = self.0.send(Told::Note(text.into()));
     }
+
+    /// Tells that it is worth a look at the runs below.
+    pub(super) fn tell_stir(&self) {
+        let _ = self.0.send(Told::Stir);
+    }
 }
 
 /// Some events of a run, in order.
@@ -83,6 +90,8 @@ pub struct Following {
     ended: bool,
     /// Whether notes are wanted.
     notes: bool,
+    /// Whether it is to be told when something may be waited for below.
+    below: bool,
     /// The workflow of the run, where it marks something as sensitive: its events are shown without.
     hiding: Option<Arc<Definition>>,
 }
@@ -105,6 +114,7 @@ impl Runs {
             told,
             ended: false,
             notes: false,
+            below: false,
             hiding,
         })
     }
@@ -148,6 +158,15 @@ impl Following {
                     let note = Some(note);
                     return Ok(Some(Batch { events: Vec::new(), snapshot: None, is_last: false, note }));
                 }
+                Ok(Told::Stir) if !self.below => {}
+                Ok(Told::Stir) => {
+                    return Ok(Some(Batch {
+                        events: Vec::new(),
+                        snapshot: None,
+                        is_last: false,
+                        note: None,
+                    }));
+                }
                 Ok(Told::Append { append, .. }) if append.last < self.next => {}
                 Ok(Told::Append { append, snapshot, is_last }) if append.first <= self.next => {
                     let events = self.shown(lines(&append, self.next));
@@ -179,6 +198,13 @@ impl Following {
     #[must_use]
     pub fn with_notes(mut self) -> Self {
         self.notes = true;
+        self
+    }
+
+    /// The same with a batch of nothing whenever it is worth a look at the [runs below](Runs::waiting).
+    #[must_use]
+    pub fn with_below(mut self) -> Self {
+        self.below = true;
         self
     }
 

@@ -16,20 +16,17 @@ use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
 /// For how long the same interrupt gets the same token. Every token is good for at least [`LIFETIME_MS`] less this.
 pub(super) const TOKEN_PERIOD_MS: u64 = LIFETIME_MS / 2;
 
-/// What an answer is to: a node, or one interrupt of it, which its token names.
+/// What an answer is to: a node, or one interrupt of it.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     run_id: &'a str,
     node_id: &'a str,
     interrupt_id: Option<&'a str>,
+    /// Whether it came by a signed token instead of a key.
+    by_token: bool,
 }
 
 impl Asked<'_> {
-    /// Whether it was asked by a signed token, which names the interrupt.
-    const fn is_token(&self) -> bool {
-        self.interrupt_id.is_some()
-    }
-
     /// What somebody is told whose answer counts.
     fn heard(&self, status: RunStatus) -> Reply {
         Reply::new(200, &json!({"runId": self.run_id, "nodeId": self.node_id, "status": status}))
@@ -49,9 +46,35 @@ impl Runs {
         resume_value: Value,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
+        let asked = Asked { run_id, node_id, interrupt_id: None, by_token: false };
+        self.resolve_asked(caller, asked, resume_value, keyed).await
+    }
+
+    /// Answers one interrupt of a node and no other, with a key: what the node asks by now may be something else.
+    ///
+    /// # Errors
+    /// As for [`Runs::resolve`], and when the interrupt is not the one that the node waits for.
+    pub async fn resolve_interrupt(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        node_id: &str,
+        interrupt_id: &str,
+        resume_value: Value,
+    ) -> Result<Reply, Refusal> {
+        let asked = Asked { run_id, node_id, interrupt_id: Some(interrupt_id), by_token: false };
+        self.resolve_asked(caller, asked, resume_value, None).await
+    }
+
+    async fn resolve_asked(
+        &self,
+        caller: &Caller,
+        asked: Asked<'_>,
+        resume_value: Value,
+        keyed: Option<&Keyed>,
+    ) -> Result<Reply, Refusal> {
         let _place = self.admit()?;
-        let before = self.visible(caller, run_id)?.status;
-        let asked = Asked { run_id, node_id, interrupt_id: None };
+        let before = self.visible(caller, asked.run_id)?.status;
         match self.answer(caller, asked, resume_value, keyed).await {
             // The run was still there when the answer came: it lost a race, and did not come too late.
             Err(refusal) if refusal.code == ApiCode::InterruptGone && !before.is_terminal() => Err(
@@ -68,14 +91,14 @@ impl Runs {
         resume_value: Value,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
-        let Asked { run_id, node_id, interrupt_id } = asked;
+        let Asked { run_id, node_id, interrupt_id, by_token } = asked;
         let input = Input::Resolve {
             node_id: node_id.to_owned(),
             interrupt_id: interrupt_id.map(str::to_owned),
             resume_value: resume_value.clone(),
             by: caller.principal.clone(),
             grants: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
-            by_token: asked.is_token(),
+            by_token,
         };
         let audit = self.audited(caller, "interrupt.resolve", &json!({"runId": run_id, "nodeId": node_id}));
         let ask = Ask { keyed, changes: vec![audit] };
@@ -101,7 +124,7 @@ impl Runs {
     ) -> Result<Option<Reply>, Refusal> {
         let Loaded { definition, state } = loaded;
         let Some(place) = state.place(asked.node_id) else { return Ok(None) };
-        if asked.is_token() && !takes_tokens(&definition.nodes[place]) {
+        if asked.by_token && !takes_tokens(&definition.nodes[place]) {
             return Ok(None);
         }
         let same = |event: &Value| state.was_delivered(asked.node_id, asked.interrupt_id, event);
@@ -166,8 +189,12 @@ impl Runs {
                 "the interrupt was resolved, or ended with its run",
             )
         };
-        let asked =
-            Asked { run_id: &token.run_id, node_id: &token.node_id, interrupt_id: Some(&token.interrupt_id) };
+        let asked = Asked {
+            run_id: &token.run_id,
+            node_id: &token.node_id,
+            interrupt_id: Some(&token.interrupt_id),
+            by_token: true,
+        };
         let state = &loaded.state;
         let pending =
             state.interrupts.get(&token.node_id).is_some_and(|interrupt| interrupt.id == token.interrupt_id);

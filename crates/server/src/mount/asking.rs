@@ -1,4 +1,4 @@
-//! Asking the client of a call what its run asks, while the call waits.
+//! Asking the client of a call what its run asks, or a run below it, while the call waits.
 //!
 //! ```text
 //!  the run waits ─► something to ask? ─► elicitation/create ─► accept: the answer is judged ─► the run goes on
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flow::state::Interrupt;
-use host::runs::{Caller, Refusal, Runs};
+use host::runs::{Caller, Refusal, Runs, Waiting};
 use host::system::Entropy;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -51,19 +51,26 @@ pub(super) struct Asking {
     open: Option<Request>,
     /// What is wanted of the client for each interrupt that is open, by its id.
     wanted: BTreeMap<String, Wanted>,
-    /// What the client knows of.
-    told: BTreeSet<String>,
+    /// What the client knows of, each with its run.
+    told: BTreeMap<String, String>,
     /// How many requests it may be sent.
     left: usize,
 }
 
 /// A request that the client has.
 struct Request {
-    interrupt_id: String,
-    node_id: String,
+    place: Place,
     /// What is asked; nothing where the client is only told.
     question: Option<Question>,
     outstanding: Outstanding,
+}
+
+/// What a request is about: an interrupt, and where it is.
+#[derive(Clone)]
+struct Place {
+    run_id: String,
+    node_id: String,
+    interrupt_id: String,
 }
 
 #[derive(Clone)]
@@ -87,46 +94,60 @@ pub(super) enum Then {
 impl Asking {
     pub(super) fn new(means: Means, runs: &Runs, caller: &Caller, places: Places) -> Self {
         let (runs, caller) = (runs.clone(), caller.clone());
-        let (wanted, told) = (BTreeMap::new(), BTreeSet::new());
+        let (wanted, told) = (BTreeMap::new(), BTreeMap::new());
         Self { means, runs, caller, places, open: None, wanted, told, left: MAX_REQUESTS }
     }
 
-    /// Looks at what the run waits for now, and sends the client what there is to send.
-    pub(super) async fn look(&mut self, run_id: &str, waits: bool) -> Result<Then, Refusal> {
+    /// Looks at what is waited for now in the runs that wait, and sends the client what there is to send.
+    pub(super) async fn look(&mut self, waiting: &[Waiting]) -> Result<Then, Refusal> {
+        let mut open = Vec::new();
+        for run in waiting {
+            let asked = self.runs.open_interrupts(&self.caller, &run.run_id)?;
+            open.extend(asked.into_iter().map(|asked| (run.run_id.as_str(), asked)));
+        }
+        let mut ids: BTreeSet<String> = open.iter().map(|(_, open)| open.id.clone()).collect();
         // A run whose other branches work waits for nobody, and what the client was asked is still open.
-        let looks = waits || self.open.is_some() || !self.told.is_empty();
-        let open = if looks { self.runs.open_interrupts(&self.caller, run_id)? } else { Vec::new() };
-        let ids: BTreeSet<&str> = open.iter().map(|open| open.id.as_str()).collect();
-        self.told.retain(|id| ids.contains(id.as_str()));
-        self.wanted.retain(|id, _| ids.contains(id.as_str()));
+        let known = self.told.values().chain(self.open.iter().map(|request| &request.place.run_id));
+        let known: BTreeSet<&String> = known.collect();
+        for run_id in known.into_iter().filter(|run_id| waiting.iter().all(|run| run.run_id != **run_id)) {
+            let asked = self.runs.open_interrupts(&self.caller, run_id)?;
+            ids.extend(asked.into_iter().map(|asked| asked.id));
+        }
+        self.told.retain(|id, _| ids.contains(id));
+        self.wanted.retain(|id, _| ids.contains(id));
         let mut then = Then::Waits;
-        if self.open.as_ref().is_some_and(|request| !ids.contains(request.interrupt_id.as_str())) {
+        if self.open.as_ref().is_some_and(|request| !ids.contains(&request.place.interrupt_id)) {
             self.withdraw("nobody waits for it any more").await;
             then = Then::Anew;
         }
-        if !waits || self.open.as_ref().is_some_and(|request| request.question.is_some()) {
+        if self.open.as_ref().is_some_and(|request| request.question.is_some()) {
             return Ok(then);
         }
         let mut notice = None;
-        for open in &open {
-            if self.told.contains(&open.id) {
+        for (run_id, open) in &open {
+            if self.told.contains_key(&open.id) {
                 continue;
             }
+            let place = Place {
+                run_id: (*run_id).to_owned(),
+                node_id: open.node_id.clone(),
+                interrupt_id: open.id.clone(),
+            };
             match self.wanted(run_id, open)? {
                 Wanted::Answers { form, may_refuse } => {
                     let question = Question { form: form.clone(), may_refuse: *may_refuse, tries: 1 };
                     // What is only told waits for what can be answered.
                     self.withdraw("there is something to ask first").await;
-                    return Ok(self.ask(run_id, open, question, None).await);
+                    return Ok(self.ask(place, question, None).await);
                 }
-                Wanted::Notice(message) if notice.is_none() => notice = Some((open, message.clone())),
+                Wanted::Notice(message) if notice.is_none() => notice = Some((place, message.clone())),
                 Wanted::Notice(_) | Wanted::Nothing => {}
             }
         }
         match notice {
-            Some((open, message)) if self.open.is_none() => {
-                let params = surface::params(&message, None, run_id, &open.node_id);
-                Ok(self.send(&open.id, &open.node_id, None, params).await)
+            Some((place, message)) if self.open.is_none() => {
+                let params = surface::params(&message, None, &place.run_id, &place.node_id);
+                Ok(self.send(place, None, params).await)
             }
             _ => Ok(then),
         }
@@ -152,11 +173,11 @@ impl Asking {
     }
 
     /// Does what follows from what the client said.
-    pub(super) async fn heard(&mut self, run_id: &str, said: Said) -> Result<Then, Refusal> {
-        let Some(request) = self.open.take() else { return Ok(Then::Waits) };
-        let Some(question) = request.question else {
+    pub(super) async fn heard(&mut self, said: Said) -> Result<Then, Refusal> {
+        let Some(Request { place, question, .. }) = self.open.take() else { return Ok(Then::Waits) };
+        let Some(question) = question else {
             // Whatever it says, it is not the one who decides: at most it goes on to wait.
-            self.told.insert(request.interrupt_id);
+            self.told.insert(place.interrupt_id, place.run_id);
             return Ok(if matches!(said, Said::Accepted(_)) { Then::Waits } else { Then::Ends });
         };
         let value = match said {
@@ -165,17 +186,14 @@ impl Asking {
             Said::Dismissed if question.may_refuse => json!({"action": "cancel"}),
             Said::Declined | Said::Dismissed | Said::Failed => return Ok(Then::Ends),
         };
-        // Another question may stand at the same node by now.
-        let open = self.runs.open_interrupts(&self.caller, run_id)?;
-        let Some(open) = open.iter().find(|open| open.id == request.interrupt_id) else {
-            return Ok(Then::Anew);
-        };
-        let judged = self.runs.resolve(&self.caller, run_id, &request.node_id, value, None).await;
+        // Another question may stand at the same node by now: this is the answer to one of them alone.
+        let Place { run_id, node_id, interrupt_id } = &place;
+        let judged = self.runs.resolve_interrupt(&self.caller, run_id, node_id, interrupt_id, value).await;
         let Err(refusal) = judged else { return Ok(Then::Anew) };
         match refusal.code.status() {
             400 | 422 if question.tries < MAX_TRIES => {
                 let again = Question { tries: question.tries + 1, ..question };
-                Ok(self.ask(run_id, open, again, Some(&refusal)).await)
+                Ok(self.ask(place, again, Some(&refusal)).await)
             }
             // Somebody was quicker.
             404 | 409 | 410 => Ok(Then::Anew),
@@ -183,28 +201,17 @@ impl Asking {
         }
     }
 
-    async fn ask(
-        &mut self,
-        run_id: &str,
-        open: &Interrupt,
-        question: Question,
-        why: Option<&Refusal>,
-    ) -> Then {
+    async fn ask(&mut self, place: Place, question: Question, why: Option<&Refusal>) -> Then {
         let message = match why {
             None => question.form.message.clone(),
             Some(why) => format!("{}\n{}", reason(why), question.form.message),
         };
-        let params = surface::params(&message, Some(&question.form.schema), run_id, &open.node_id);
-        self.send(&open.id, &open.node_id, Some(question), params).await
+        let schema = Some(&question.form.schema);
+        let params = surface::params(&message, schema, &place.run_id, &place.node_id);
+        self.send(place, Some(question), params).await
     }
 
-    async fn send(
-        &mut self,
-        interrupt_id: &str,
-        node_id: &str,
-        question: Option<Question>,
-        params: Value,
-    ) -> Then {
+    async fn send(&mut self, place: Place, question: Option<Question>, params: Value) -> Then {
         let mut random = [0_u8; 16];
         // An id that could be guessed is not given out.
         if self.left == 0 || self.means.entropy.fill(&mut random).is_err() {
@@ -218,8 +225,7 @@ impl Asking {
         if self.means.to.send(message).await.is_err() {
             return Then::Ends;
         }
-        let (interrupt_id, node_id) = (interrupt_id.to_owned(), node_id.to_owned());
-        self.open = Some(Request { interrupt_id, node_id, question, outstanding });
+        self.open = Some(Request { place, question, outstanding });
         Then::Anew
     }
 

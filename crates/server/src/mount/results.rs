@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::message::RpcError;
-use super::run::End;
+use super::run::{End, Place};
 use super::surface::Places;
 
 /// The largest text of an answer, in bytes.
@@ -19,11 +19,16 @@ fn given(places: &Places, end: End) -> Result<Value, (String, String, String)> {
         End::Cancelled { run_id } => {
             Err(("tool_canceled".to_owned(), "the run was ended before it gave anything".to_owned(), run_id))
         }
-        End::Waiting { run_id, status, node_id } => {
+        End::Waiting { run_id, place: Place { run_id: at, status, node_id } } => {
+            let which = if at == run_id {
+                "is".to_owned()
+            } else {
+                format!("waits for the run {at} below it, which is")
+            };
             let message = format!(
-                "the run is {status} and needs somebody at `{node_id}`. Nothing more that is said here can answer it: a person with \
+                "the run {which} {status} and needs somebody at `{node_id}`. Nothing more that is said here can answer it: a person with \
                  a key for approvals does, at {}. What it gives is then at {}",
-                places.answer(&run_id, &node_id),
+                places.answer(&at, &node_id),
                 places.run(&run_id),
             );
             Err(("run_waiting".to_owned(), message, run_id))
@@ -95,7 +100,7 @@ pub(super) fn of_prompt(places: &Places, about: &str, template: &str, end: End) 
 /// The result of `elicitation/create`. A person answers when a person does: until then it is pending.
 pub(super) fn of_elicitation(end: End) -> Result<Value, RpcError> {
     match end {
-        End::Waiting { run_id, node_id, .. } => {
+        End::Waiting { place: Place { run_id, node_id, .. }, .. } => {
             Ok(json!({"action": "pending", "content": {}, "_meta": {"runId": run_id, "nodeId": node_id}}))
         }
         End::Late { run_id } => Ok(json!({"action": "pending", "content": {}, "_meta": {"runId": run_id}})),

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use host::runs::create::Creation;
-use host::runs::{ApiCode, Batch, Caller, Refusal, Runs};
+use host::runs::{ApiCode, Batch, Caller, Refusal, Runs, Waiting};
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -35,10 +35,18 @@ pub(super) enum End {
     Failed { run_id: String, code: String, message: String },
     /// It was ended.
     Cancelled { run_id: String },
-    /// A person, or something outside, is needed: which run, and where in it.
-    Waiting { run_id: String, status: String, node_id: String },
+    /// A person, or something outside, is needed, by the run or by one below it.
+    Waiting { run_id: String, place: Place },
     /// It goes on, and the call waits no longer.
     Late { run_id: String },
+}
+
+/// Where somebody is needed: in which run, how that one stands, and at which node.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) run_id: String,
+    pub(super) status: String,
+    pub(super) node_id: String,
 }
 
 /// How a run is watched.
@@ -104,7 +112,7 @@ impl Call {
             end = watching.end() => end?,
             // Nobody is there to be told. Where the host is being stopped, clients are not the ones who left.
             _ = gone => {
-                if !*stopping.borrow() && !self.is_waiting(run_id) {
+                if !*stopping.borrow() && !self.is_waiting(run_id).await {
                     self.cancel(run_id, "the client of the tool left").await;
                 }
                 End::Cancelled { run_id: run_id.to_owned() }
@@ -113,7 +121,7 @@ impl Call {
                 self.cancel(run_id, "the client took the call back").await;
                 End::Cancelled { run_id: run_id.to_owned() }
             }
-            () = stopped(&mut stopping) => self.late(run_id)?,
+            () = stopped(&mut stopping) => self.late(run_id).await?,
         };
         Ok(Started::Ended(end))
     }
@@ -125,17 +133,14 @@ impl Call {
         }
     }
 
-    fn is_waiting(&self, run_id: &str) -> bool {
-        self.runs.status(&self.caller, run_id).is_ok_and(|(status, _)| status.is_waiting())
+    async fn is_waiting(&self, run_id: &str) -> bool {
+        self.runs.waiting(&self.caller, run_id).await.is_ok_and(|waiting| !waiting.is_empty())
     }
 
     /// The run is waited for no longer.
-    fn late(&self, run_id: &str) -> Result<End, Refusal> {
-        let (status, _) = self.runs.status(&self.caller, run_id)?;
-        if status.is_waiting() {
-            return self.waiting(run_id, status.as_str());
-        }
-        Ok(End::Late { run_id: run_id.to_owned() })
+    async fn late(&self, run_id: &str) -> Result<End, Refusal> {
+        let waiting = self.runs.waiting(&self.caller, run_id).await?;
+        Ok(self.waiting(run_id, &waiting)?.unwrap_or_else(|| End::Late { run_id: run_id.to_owned() }))
     }
 
     /// The end of a run, as its last event tells it to readers: what is sensitive is not there.
@@ -153,10 +158,13 @@ impl Call {
         })
     }
 
-    fn waiting(&self, run_id: &str, status: &str) -> Result<End, Refusal> {
-        let open = self.runs.open_interrupts(&self.caller, run_id)?;
+    /// What the call ends with where somebody is needed: the first of the runs that wait for nothing else.
+    fn waiting(&self, run_id: &str, waiting: &[Waiting]) -> Result<Option<End>, Refusal> {
+        let Some(run) = waiting.iter().find(|run| run.status.is_waiting()) else { return Ok(None) };
+        let open = self.runs.open_interrupts(&self.caller, &run.run_id)?;
         let node_id = open.into_iter().next().map(|open| open.node_id).unwrap_or_default();
-        Ok(End::Waiting { run_id: run_id.to_owned(), status: status.to_owned(), node_id })
+        let place = Place { run_id: run.run_id.clone(), status: run.status.to_string(), node_id };
+        Ok(Some(End::Waiting { run_id: run_id.to_owned(), place }))
     }
 }
 
@@ -193,7 +201,7 @@ impl Watching<'_> {
     /// Waits until the run is at its end, or needs somebody that the client is not.
     async fn until_end(&mut self) -> Result<End, Refusal> {
         let Self { call, run_id, .. } = *self;
-        let mut following = call.runs.follow(&call.caller.tenant, run_id, 0)?;
+        let mut following = call.runs.follow(&call.caller.tenant, run_id, 0)?.with_below();
         let mut deadline = Instant::now() + self.patience;
         loop {
             while let Some(batch) = following.stored()? {
@@ -201,15 +209,17 @@ impl Watching<'_> {
                     return Ok(end);
                 }
             }
-            let (status, _) = call.runs.status(&call.caller, run_id)?;
-            let waits = status.is_waiting();
+            let waiting = call.runs.waiting(&call.caller, run_id).await?;
             match &mut self.asking {
-                None if waits => return call.waiting(run_id, status.as_str()),
-                None => {}
-                Some(asking) => match asking.look(run_id, waits).await? {
+                None => {
+                    if let Some(end) = call.waiting(run_id, &waiting)? {
+                        return Ok(end);
+                    }
+                }
+                Some(asking) => match asking.look(&waiting).await? {
                     Then::Waits => {}
                     Then::Anew => deadline = Instant::now() + self.patience,
-                    Then::Ends => return call.late(run_id),
+                    Then::Ends => return call.late(run_id).await,
                 },
             }
             let beat = Instant::now() + self.beat;
@@ -230,19 +240,19 @@ impl Watching<'_> {
                 }
                 Happened::Said(said) => match &mut self.asking {
                     None => {}
-                    Some(asking) => match asking.heard(run_id, said).await? {
+                    Some(asking) => match asking.heard(said).await? {
                         Then::Anew => deadline = Instant::now() + self.patience,
-                        Then::Ends if call.is_waiting(run_id) => return call.late(run_id),
+                        Then::Ends if call.is_waiting(run_id).await => return call.late(run_id).await,
                         // Somebody else has let the run go on at the same moment: its end is what the client is told.
                         Then::Ends | Then::Waits => {}
                     },
                 },
                 Happened::Nothing => {
-                    if let Some(progress) = self.progress.as_mut().filter(|_| waits) {
+                    if let Some(progress) = self.progress.as_mut().filter(|_| !waiting.is_empty()) {
                         progress.beat();
                     }
                 }
-                Happened::Late => return call.late(run_id),
+                Happened::Late => return call.late(run_id).await,
             }
         }
     }

@@ -1,8 +1,132 @@
 //! Runs that start runs.
 
-use serde_json::json;
+use flow::store::RunStore as _;
+use host::runs::{MAX_FAMILY, Runs, Waiting};
+use serde_json::{Value, json};
 
-use super::{Host, begin, caller, status, to_the_end};
+use super::{Host, begin, caller, create, snapshot, status, to_the_end, workflow};
+
+/// A workflow whose nodes each run another, all at once.
+fn calling(id: &str, children: &[&str]) -> Value {
+    let nodes = children.iter().enumerate().map(|(place, child)| {
+        json!([format!("n{place}"), "core.subWorkflow", {"workflowId": child, "onChildFailure": "absorb"}])
+    });
+    workflow(id, &nodes.collect(), &json!([]), &json!([]))
+}
+
+/// What a run waits for, looked at again whenever its feed says that it is worth it.
+async fn waiting(runs: &Runs, run_id: &str) -> Vec<Waiting> {
+    let mut following = runs.follow("acme", run_id, 0).unwrap().with_below();
+    while following.stored().unwrap().is_some() {}
+    loop {
+        let waiting = runs.waiting(&caller("acme"), run_id).await.unwrap();
+        if !waiting.is_empty() {
+            return waiting;
+        }
+        assert!(following.next().await.unwrap().is_some(), "the run waits for nobody");
+    }
+}
+
+/// The child that a node of a run has started, once it is there.
+async fn child_of(host: &Host, run_id: &str, node: &str) -> String {
+    loop {
+        for child in host.store.children(run_id).unwrap() {
+            let row = host.store.run(None, &child).unwrap().unwrap();
+            let genesis: Value = serde_json::from_slice(&row.genesis).unwrap();
+            if genesis["parent"]["nodeId"] == node {
+                return child;
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_waits_for_people_when_all_that_it_waits_for_below_does() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    for (id, children) in [("inner", &["gated", "slow"][..]), ("outer", &["inner", "gated"])] {
+        host.runs.register(&by, &calling(id, children)).await.unwrap();
+    }
+    let run_id = begin(&host.runs, "outer").await;
+    let inner = child_of(&host, &run_id, "n0").await;
+    let (deep, slow) = (child_of(&host, &inner, "n0").await, child_of(&host, &inner, "n1").await);
+    let near = child_of(&host, &run_id, "n1").await;
+    assert_eq!(waiting(&host.runs, &deep).await[0].run_id, deep, "one that waits itself");
+    assert_eq!(waiting(&host.runs, &near).await[0].run_id, near);
+    assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), [], "one of them works");
+    // The end of the one that works changes neither the run that is looked at nor the ones that wait.
+    let (looked, ()) = tokio::join!(waiting(&host.runs, &run_id), async {
+        host.runs.cancel(&by, &slow, None, None).await.unwrap();
+    });
+    let ids: Vec<&str> = looked.iter().map(|run| run.run_id.as_str()).collect();
+    assert_eq!(ids, [deep.as_str(), &near]);
+    assert!(looked.iter().all(|run| run.status.as_str() == "waiting-approval"));
+    assert_eq!(host.runs.waiting(&caller("other"), &run_id).await.unwrap(), [], "of another tenant");
+    host.runs.pause(&by, &near, None, flow::engine::DrainPolicy::Immediate, None).await.unwrap();
+    assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), [], "one of them is halted");
+    host.runs.resume(&by, &near, None, None).await.unwrap();
+    for run in [&deep, &near] {
+        host.runs.resolve(&by, run, "gate", json!({"action": "accept"}), None).await.unwrap();
+    }
+    to_the_end(&host.runs, &run_id).await;
+    assert_eq!(status(&host.runs, &run_id), "completed");
+    assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_run_that_asks_beside_a_child_that_does_is_among_those_that_wait() {
+    let host = Host::start().await;
+    let nodes = json!([
+        ["gate", "core.approvalGate", {}],
+        ["call", "core.subWorkflow", {"workflowId": "gated"}],
+    ]);
+    let both = workflow("both", &nodes, &json!([]), &json!([]));
+    host.runs.register(&caller("acme"), &both).await.unwrap();
+    let run_id = begin(&host.runs, "both").await;
+    let found = waiting(&host.runs, &run_id).await;
+    let child = child_of(&host, &run_id, "call").await;
+    let found: Vec<_> = found.iter().map(|run| (run.run_id.as_str(), run.status.as_str())).collect();
+    assert_eq!(found, [(run_id.as_str(), "running"), (&child, "waiting-approval")]);
+}
+
+#[tokio::test]
+async fn more_runs_than_are_looked_through_count_as_under_way() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    // With their parent.
+    for (id, count) in [("some", MAX_FAMILY - 1), ("many", MAX_FAMILY)] {
+        host.runs.register(&by, &calling(id, &vec!["gated"; count])).await.unwrap();
+        let run_id = begin(&host.runs, id).await;
+        while host.store.children(&run_id).unwrap().len() < count {
+            tokio::task::yield_now().await;
+        }
+        for child in host.store.children(&run_id).unwrap() {
+            waiting(&host.runs, &child).await;
+        }
+        let found = host.runs.waiting(&by, &run_id).await.unwrap();
+        assert_eq!(found.len(), if id == "some" { count } else { 0 });
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_was_given_by_somebody_untrusted_its_children_are_not_to_trust() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    for (id, child) in [("inner", "gated"), ("outer", "inner")] {
+        host.runs.register(&by, &calling(id, &[child])).await.unwrap();
+    }
+    for (given, has) in [
+        (json!({"trustBoundary": "untrusted", "note": "its own"}), json!({"trustBoundary": "untrusted"})),
+        (json!({"note": "its own"}), Value::Null),
+    ] {
+        let run_id = create(&host.runs, &by, &json!({"workflowId": "outer", "metadata": given})).await;
+        let found = waiting(&host.runs, &run_id).await.remove(0);
+        let metadata = snapshot(&host.runs, &by, &found.run_id)["metadata"].clone();
+        assert_eq!(metadata["trustBoundary"], has["trustBoundary"]);
+        assert_eq!(metadata["note"], Value::Null);
+    }
+}
 
 #[tokio::test]
 async fn a_workflow_that_starts_itself_comes_to_an_end() {

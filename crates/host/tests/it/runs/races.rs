@@ -49,6 +49,47 @@ async fn of_ten_who_answer_one_approval_one_is_heard() {
     }
 }
 
+#[tokio::test]
+async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_node() {
+    let host = Host::start().await;
+    let ask = |prompt: &str| json!({"kind": "ask-user", "prompt": prompt});
+    let plan = json!({"mockDispatchPlan": [ask("One?"), ask("Two?"), {"kind": "terminate"}]});
+    let nodes = json!([
+        ["plan", "core.orchestrator.supervisor", plan],
+        ["ask", "core.dispatch", {"askUserRouting": "clarification"}],
+    ]);
+    let edges = json!([
+        {"id": "1", "sourceNodeId": "plan", "targetNodeId": "ask"},
+        {"id": "2", "sourceNodeId": "ask", "targetNodeId": "plan"},
+    ]);
+    let twice = workflow("twice", &nodes, &edges, &json!([]));
+    let acme = caller("acme");
+    host.runs.register(&acme, &twice).await.unwrap();
+    let run_id = begin(&host.runs, "twice").await;
+    let open = || host.runs.open_interrupts(&acme, &run_id).unwrap().remove(0);
+    let answer = |id: String, text: &str| {
+        let (runs, by, run_id) = (host.runs.clone(), acme.clone(), run_id.clone());
+        let value = json!({"answers": {"answer": text}});
+        async move { runs.resolve_interrupt(&by, &run_id, "ask", &id, value).await }
+    };
+    let first = open();
+    answer(first.id.clone(), "first").await.unwrap();
+    let second = open();
+    assert_eq!((&first.node_id, &second.node_id), (&"ask".to_owned(), &"ask".to_owned()));
+    assert_ne!(first.id, second.id, "the node asks something else by now");
+    let before = events(&host.runs, "acme", &run_id);
+    let refused = answer(first.id, "late").await.unwrap_err();
+    assert_eq!(refused.code, ApiCode::InterruptAlreadyResolved);
+    assert_eq!(open(), second, "what the node waits for is as it was");
+    assert_eq!(events(&host.runs, "acme", &run_id), before);
+    // Nobody of another tenant finds it, whatever they name.
+    let theirs = host.runs.resolve_interrupt(&caller("other"), &run_id, "ask", &second.id, json!({})).await;
+    assert_eq!(theirs.unwrap_err().code, ApiCode::RunNotFound);
+    answer(second.id, "second").await.unwrap();
+    to_the_end(&host.runs, &run_id).await;
+    assert_eq!(status(&host.runs, &run_id), "completed");
+}
+
 /// A run that waits for an event from outside, and the token for it.
 async fn expecting(host: &Host) -> (String, String) {
     let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});

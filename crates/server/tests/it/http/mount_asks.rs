@@ -1,6 +1,7 @@
 //! Clients of MCP that are asked what their runs ask: as bytes on the wire, and with the library's own client.
 
 mod answers;
+mod below;
 mod bounds;
 mod client;
 mod library;
