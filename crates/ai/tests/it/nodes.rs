@@ -121,6 +121,7 @@ fn drive(fixture: &str, program: Value) -> Option<Driven> {
         overrides: &overrides,
         budget: Budget::default(),
         redactor: Redactor::default(),
+        envelopes: None,
     });
     let mut programs = mock::Programs::default();
     programs.program("structured-call", mock::Program::read(&program).unwrap());
@@ -243,6 +244,7 @@ fn texts_beside_references_are_warned_about_and_not_sent() {
         overrides: &overrides,
         budget: Budget::default(),
         redactor: Redactor::default(),
+        envelopes: None,
     });
     let said: Vec<&str> = call.request.messages.iter().map(|message| message.content.as_str()).collect();
     assert_eq!(said, ["composed", "ask"]);

@@ -140,7 +140,13 @@ async fn models_are_told_of_where_they_are_served_and_nowhere_else() {
         assert!(without[family].is_null() && with[family].is_object(), "{family}");
         assert_eq!(with[family], with["capabilities"][family]);
     }
-    assert_eq!(with["supportedEnvelopes"].as_array().unwrap().len(), 4);
+    // The universal kinds are known everywhere; only of a model can any come.
+    let universal = ["clarification.request", "schema.request", "schema.response", "error"];
+    for (document, per_turn) in [(&without, 0), (&with, 5)] {
+        assert_eq!(document["supportedEnvelopes"], serde_json::json!(universal));
+        assert!(universal.iter().all(|kind| document["schemaVersions"][kind] == 1), "{document}");
+        assert_eq!(document["limits"]["envelopesPerTurn"], per_turn);
+    }
     assert_eq!((&without["limits"]["schemaRounds"], &with["limits"]["schemaRounds"]), (&0.into(), &2.into()));
     // What is told is taken, for keys of tests.
     host.register(&noop()).await;
