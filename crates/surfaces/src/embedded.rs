@@ -34,6 +34,7 @@ use self::writer::Writer;
 use crate::apart;
 use crate::call::{Scope, Tenant};
 use crate::error::{Code, SurfaceError};
+use crate::outlook::outlook;
 
 pub use self::effects::{MAX_EFFECT_BYTES, RETENTION_MS};
 pub use self::schema::Schema;
@@ -215,6 +216,6 @@ impl Database {
 /// What SQLite said, as a refusal. The text of SQLite names tables and no values.
 fn unavailable(name: &str, cause: &rusqlite::Error) -> SurfaceError {
     tracing::warn!(store = name, error = %cause, "a store failed");
-    let message = format!("the store of {name} failed: {cause}; the call may be made again");
+    let message = format!("the store of {name} failed: {cause}; {}", outlook(cause));
     SurfaceError::new(Code::SurfaceUnavailable, message)
 }

@@ -89,7 +89,7 @@ codes! {
     SearchIndexNotFound => "search_index_not_found",
     /// The query cannot be read.
     SearchQuerySyntaxError => "search_query_syntax_error",
-    /// The store failed; the call may be made again.
+    /// The store failed. The message says whether the call may be made again, or what has to be done before.
     SurfaceUnavailable => "surface_unavailable",
 }
 

@@ -33,6 +33,7 @@ mod keyed;
 pub mod kv;
 pub mod limits;
 pub mod nats;
+mod outlook;
 mod prefix;
 pub mod queue;
 pub mod search;

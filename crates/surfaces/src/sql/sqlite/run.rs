@@ -1,6 +1,7 @@
 //! One file, open, and the work on it.
 
 use std::ffi::c_int;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use crate::args::refuse;
 use crate::call::Scope;
 use crate::embedded::{MAX_EFFECT_BYTES, RETENTION_MS};
 use crate::error::{Code, SurfaceError};
+use crate::outlook::{AGAIN, CLOSED, outlook};
 use crate::sql::answer::{self, Gathered};
 use crate::sql::guard::{MAX_PARAMETERS, MAX_SQL_BYTES};
 use crate::sql::{Class, Outcome, SqlLimits, Statement, Work, blamed};
@@ -59,7 +61,7 @@ pub(super) struct Connected {
 impl Connected {
     /// Opens the file, which is made where it is not there.
     pub(super) fn open(path: &Path, limits: &SqlLimits) -> Result<Self, SurfaceError> {
-        create_private(path).map_err(|cause| unavailable(&cause))?;
+        create_private(path).map_err(|cause| unopened(&cause))?;
         Self::prepare(path, limits).map_err(|cause| unavailable(&cause))
     }
 
@@ -148,7 +150,8 @@ impl Connected {
         self.host("BEGIN IMMEDIATE")?;
         let done = self.inside(scope, work, statements, limits);
         let ended = match &done {
-            Ok(_) => self.host("COMMIT"),
+            // What a constraint leaves to the end is checked here.
+            Ok(_) => self.connection.execute_batch("COMMIT").map_err(|cause| unfinished(&cause, limits)),
             Err(_) => Ok(()),
         };
         if !self.is_settled() {
@@ -174,7 +177,7 @@ impl Connected {
             bytes = answer::together(bytes, &outcome, limits)?;
             outcomes.push(outcome);
         }
-        self.store(scope, work.op(), &outcomes)?;
+        self.store(scope, work.op(), &outcomes, limits)?;
         Ok(outcomes)
     }
 
@@ -255,12 +258,18 @@ impl Connected {
                 "the effect `{effect}` was made by {by}, and {op} cannot have it too; use another identity"
             )));
         }
-        serde_json::from_slice(&answer).map(Some).map_err(|cause| unavailable(&cause))
+        serde_json::from_slice(&answer).map(Some).map_err(|cause| unreadable(&cause))
     }
 
-    fn store(&self, scope: &Scope, op: &str, outcomes: &[Outcome]) -> Result<(), SurfaceError> {
+    fn store(
+        &self,
+        scope: &Scope,
+        op: &str,
+        outcomes: &[Outcome],
+        limits: &SqlLimits,
+    ) -> Result<(), SurfaceError> {
         let Some(effect) = &scope.effect else { return Ok(()) };
-        let answer = serde_json::to_vec(outcomes).map_err(|cause| unavailable(&cause))?;
+        let answer = serde_json::to_vec(outcomes).map_err(|cause| unreadable(&cause))?;
         if answer.len() > MAX_STORED_BYTES {
             return Err(refuse(format!(
                 "the answer has more than {MAX_STORED_BYTES} bytes as JSON, and nothing changed; ask for fewer rows or columns"
@@ -274,7 +283,7 @@ impl Connected {
             .and_then(|_| {
                 self.connection.prepare_cached("DELETE FROM interlock_effects WHERE at < ?1")?.execute([old])
             });
-        stored.map(|_| ()).map_err(|cause| unavailable(&cause))
+        stored.map(|_| ()).map_err(|cause| unfinished(&cause, limits))
     }
 
     fn host(&self, sql: &str) -> Result<(), SurfaceError> {
@@ -342,12 +351,33 @@ fn millis_since(moment: Instant) -> u64 {
     u64::try_from(moment.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn unavailable(cause: &dyn std::error::Error) -> SurfaceError {
-    tracing::warn!(error = %cause, "a database of a tenant failed");
-    SurfaceError::new(
-        Code::SurfaceUnavailable,
-        "the database of the tenant failed; the call may be made again",
+/// Why the work was not kept although its statements ran: what a constraint leaves to the end, or no room for the answer.
+fn unfinished(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
+    match cause.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation | ErrorCode::DiskFull) => explain(cause, limits, MAX_HOST_BYTES),
+        _ => unavailable(cause),
+    }
+}
+
+fn unavailable(cause: &rusqlite::Error) -> SurfaceError {
+    failed(cause, outlook(cause))
+}
+
+fn unopened(cause: &std::io::Error) -> SurfaceError {
+    let is_closed = matches!(cause.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+    failed(cause, if is_closed { CLOSED } else { AGAIN })
+}
+
+fn unreadable(cause: &serde_json::Error) -> SurfaceError {
+    failed(
+        cause,
+        "what it answered under this identity cannot be read or kept, and the same call fails again",
     )
+}
+
+fn failed(cause: &dyn std::error::Error, outlook: &str) -> SurfaceError {
+    tracing::warn!(error = %cause, "a database of a tenant failed");
+    SurfaceError::new(Code::SurfaceUnavailable, format!("the database of the tenant failed; {outlook}"))
 }
 
 /// The file is owner-only before anything is in it; SQLite gives its companions the same mode.

@@ -145,6 +145,55 @@ async fn a_file_does_not_outgrow_its_bound() {
 }
 
 #[tokio::test]
+async fn work_that_cannot_be_kept_in_the_end_is_not_to_be_made_again() {
+    let mut limits = sql::limits();
+    limits.file_bytes = 64 << 10;
+    let (port, _folder) = open(limits);
+    let of_parent = "CREATE TABLE child (of INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)";
+    for make in ["CREATE TABLE parent (id INTEGER PRIMARY KEY)", of_parent] {
+        call(&port, "acme", "execute", json!({ "sql": make, "params": [] })).await;
+    }
+    // Both statements run: what fails is the end of the transaction, and the answer that is stored beside it.
+    let orphan = json!({ "sql": "INSERT INTO child (of) VALUES (?)", "params": [7] });
+    let large = "INSERT INTO parent (id) VALUES (?) RETURNING ? AS said";
+    let large = json!({ "sql": large, "params": [1, "x".repeat(90_000)] });
+    for (args, why) in [(orphan, "FOREIGN KEY"), (large, "65536")] {
+        for _ in 0..2 {
+            let scope = crate::helper::scope("acme").with_effect("once");
+            let refusal = super::try_call(&port, &scope, "execute", args.clone()).await.unwrap_err();
+            assert_eq!(refusal.code, Code::SqlTransactionAborted, "{refusal:?}");
+            assert!(refusal.message.contains(why), "{refusal:?}");
+        }
+    }
+    for table in ["parent", "child"] {
+        let look = json!({ "sql": format!("SELECT rowid FROM {table}"), "params": [] });
+        assert_eq!(call(&port, "acme", "query", look).await["count"], 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_damaged_says_so() {
+    let (port, folder) = open(sql::limits());
+    call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
+    drop(port);
+    let mut folders = vec![folder.path().join("sql")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                std::fs::write(path, "no database, and longer than its header: ".repeat(100)).unwrap();
+            }
+        }
+    }
+    let port = serve(Arc::new(SqliteFiles::new(folder.path().join("sql"), sql::limits())));
+    let refusal = refused(&port, "acme", "query", json!({ "sql": "SELECT a FROM t", "params": [] })).await;
+    assert_eq!(refusal.code, Code::SurfaceUnavailable, "{refusal:?}");
+    assert!(refusal.message.contains("until the operator restores it"), "{refusal:?}");
+}
+
+#[tokio::test]
 async fn more_tenants_than_open_files_are_served() {
     let mut limits = sql::limits();
     limits.open_files = 2;
