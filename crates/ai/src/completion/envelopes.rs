@@ -200,12 +200,7 @@ impl Completion {
         follows.append(&mut projection.events);
         for mut event in follows {
             event.causation_id.clone_from(&projection.causation_id);
-            let trust = projection.content_trust.into();
-            match event.payload.get_mut("data") {
-                // What a person is asked is closed but for what is asked.
-                Some(asked) if event.kind == EventKind::InterruptRequested => asked["contentTrust"] = trust,
-                _ => drop(event.payload.insert("contentTrust".to_owned(), trust)),
-            }
+            event.payload.insert("contentTrust".to_owned(), projection.content_trust.into());
             events.push(event);
         }
         match (&verdict.outcome, &verdict.envelope) {

@@ -22,15 +22,30 @@ pub(super) struct Question {
     /// More for `node.suspended`.
     pub(super) suspended: Value,
     pub(super) cause: Option<u64>,
+    pub(super) outside: Outside,
+}
+
+/// Where a question comes from that somebody outside asks.
+#[derive(Default)]
+pub(super) struct Outside {
     /// What it follows from, where that is no event of the run.
-    pub(super) outside: Option<String>,
+    pub(super) causation_id: Option<String>,
+    /// Whether it may be believed. The interrupt itself is closed, so that it is said in the events beside it.
+    pub(super) content_trust: Option<Value>,
 }
 
 impl Question {
     pub(super) fn new(kind: &str, data: Value) -> Self {
         let kind = kind.to_owned();
-        let (resume_schema, timeout_ms, cause, outside) = (None, None, None, None);
-        Self { kind, data, resume_schema, timeout_ms, suspended: json!({}), cause, outside }
+        Self {
+            kind,
+            data,
+            resume_schema: None,
+            timeout_ms: None,
+            suspended: json!({}),
+            cause: None,
+            outside: Outside::default(),
+        }
     }
 }
 
@@ -49,6 +64,10 @@ impl Turn<'_> {
         suspended["interruptId"] = id.as_str().into();
         suspended["kind"] = question.kind.as_str().into();
         suspended["key"] = key.as_str().into();
+        let Outside { causation_id, content_trust } = question.outside;
+        if let Some(trust) = &content_trust {
+            suspended["contentTrust"] = trust.clone();
+        }
         self.tell(EventKind::NodeSuspended, node, suspended, question.cause);
         let mut requested = json!({
             "kind": question.kind,
@@ -65,10 +84,14 @@ impl Turn<'_> {
             requested["timeoutMs"] = timeout.into();
         }
         requested["nodeId"] = self.node(node).id.as_str().into();
-        let cause = question.outside.clone().or_else(|| self.id_of(question.cause));
+        let cause = causation_id.clone().or_else(|| self.id_of(question.cause));
         let asked = self.tell_because(EventKind::InterruptRequested, node, requested, cause);
-        let cause = question.outside.or_else(|| self.id_of(Some(asked)));
-        self.announce(node, &question.kind, &question.data, &id, cause);
+        let cause = causation_id.or_else(|| self.id_of(Some(asked)));
+        let mut announced = json!({"interruptId": id, "nodeId": self.node(node).id});
+        if let Some(trust) = content_trust {
+            announced["contentTrust"] = trust;
+        }
+        self.announce(node, &question.kind, &question.data, announced, cause);
         self.ask_host(Effect::InterruptRaised { node_id: self.node(node).id.clone() });
         if let Some(timeout) = question.timeout_ms {
             let timer = TimerKey::Interrupt { interrupt_id: id };
@@ -77,15 +100,21 @@ impl Turn<'_> {
     }
 
     /// The event of the family that the interrupt is of.
-    fn announce(&mut self, node: NodeIndex, kind: &str, data: &Value, id: &str, cause: Option<String>) {
-        let mut payload = json!({"interruptId": id, "nodeId": self.node(node).id});
+    fn announce(
+        &mut self,
+        node: NodeIndex,
+        kind: &str,
+        data: &Value,
+        mut payload: Value,
+        cause: Option<String>,
+    ) {
         let (event, members): (_, &[&str]) = match kind {
             // A governance gate asks through `interrupt.requested` alone.
             "approval" if self.node(node).kind != NodeType::GovernanceGate => (
                 EventKind::ApprovalRequested,
                 &["artifactId", "artifactType", "title", "actions", "approversList", "requiredApprovals"],
             ),
-            "clarification" => (EventKind::ClarificationRequested, &["questions", "contentTrust"]),
+            "clarification" => (EventKind::ClarificationRequested, &["questions"]),
             _ => return,
         };
         for member in members {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::super::ask::Outside;
 use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
@@ -190,9 +191,7 @@ fn suspend(
     if turn.state.nodes[node].interrupts >= MAX_INTERRUPTS {
         return refused(format!("the work of a node may wait {MAX_INTERRUPTS} times"));
     }
-    // Authors have no say in whom to believe, so what they may write has no place for it.
-    let data = asked.get_mut("data").and_then(Value::as_object_mut);
-    let trust = data.and_then(|data| data.remove("contentTrust"));
+    let content_trust = asked.remove("contentTrust");
     asked.retain(|name, _| ["kind", "data", "resumeSchema", "timeoutMs"].contains(&name.as_str()));
     let kind = asked.get("kind").and_then(Value::as_str).unwrap_or_default();
     if !KINDS.contains(&kind) {
@@ -200,11 +199,6 @@ fn suspend(
     }
     match config::interrupt_problem(&asked) {
         Some(path) => refused(format!("what the work of the node waits for is no interrupt, at `{path}`")),
-        None => {
-            if let (Some(trust), Some(data)) = (trust, asked.get_mut("data")) {
-                data["contentTrust"] = trust;
-            }
-            gates::ask(turn, node, &asked, causation_id)
-        }
+        None => gates::ask(turn, node, &asked, Outside { causation_id, content_trust }),
     }
 }

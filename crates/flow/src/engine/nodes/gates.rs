@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::ask::Question;
+use super::super::ask::{Outside, Question};
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use crate::definition::NodeIndex;
@@ -11,15 +11,15 @@ use crate::mask;
 use crate::state::{Outcome, Resolution, RunError};
 
 pub(super) fn interrupt(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    ask(turn, node, &turn.node(node).config, None)
+    ask(turn, node, &turn.node(node).config, Outside::default())
 }
 
-/// Asks what a configuration of `core.interrupt` says; `outside` is what it follows from, where that is no event of the run.
+/// Asks what a configuration of `core.interrupt` says.
 pub(super) fn ask(
     turn: &mut Turn<'_>,
     node: NodeIndex,
     config: &Map<String, Value>,
-    outside: Option<String>,
+    outside: Outside,
 ) -> Step {
     let kind = config.get("kind").and_then(Value::as_str).unwrap_or("custom");
     let mut data = config.get("data").cloned().unwrap_or_else(|| json!({}));

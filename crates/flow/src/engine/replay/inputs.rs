@@ -185,7 +185,11 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
     if end.kind == EventKind::NodeSuspended {
         let asked = rest.get(told.len() + 1).filter(|event| event.kind == EventKind::InterruptRequested)?;
         let cause = asked.causation_id.as_deref().map(|id| cause(id, first, &state.genesis.run_id));
-        told.push(Told { kind: asked.kind.clone(), payload: asked.payload.clone(), cause });
+        let mut payload = asked.payload.clone();
+        if let Some(trust) = end.payload.get("contentTrust") {
+            payload.insert("contentTrust".to_owned(), trust.clone());
+        }
+        told.push(Told { kind: asked.kind.clone(), payload, cause });
     }
     let outcome = match end.payload.get("error").or_else(|| end.payload.get("lastError")) {
         Some(error) => Err(RunError::from_json(error)),

@@ -114,7 +114,7 @@ async fn a_question_of_a_model_waits_for_a_person_and_the_model_is_asked_again_w
     assert_eq!(asked["causationId"], "c1");
     let data = &asked["payload"]["data"];
     assert_eq!((&data["questions"][0]["id"], &data["questions"][1]["id"]), (&json!("q1"), &json!("q2")));
-    assert_eq!(data["contentTrust"], "trusted");
+    assert!(data["contentTrust"].is_null(), "what a person is asked is closed");
     // An answer that does not fit what the model asked for is not taken.
     let by = caller("acme");
     let wrong = json!({"answers": {"q1": 7, "q2": "now"}});
@@ -132,6 +132,9 @@ async fn a_question_of_a_model_waits_for_a_person_and_the_model_is_asked_again_w
     assert_eq!(kinds(&log)[2..], told_of);
     for (place, cause) in [(2, "c1"), (4, "c1"), (5, "c1"), (9, "c2"), (11, "c2")] {
         assert_eq!(log[place]["causationId"], cause, "{place}");
+    }
+    for place in [3, 5, 10, 12] {
+        assert_eq!(log[place]["payload"]["contentTrust"], "trusted", "{place}");
     }
     let outputs = &log.last().unwrap()["payload"]["outputs"]["ask"];
     assert_eq!(outputs["content"], "The 10:04.");
@@ -174,6 +177,9 @@ async fn a_replay_repeats_questions_and_answers_and_a_branch_goes_on_from_the_qu
             log.iter().filter_map(outside).filter(|cause| !cause.starts_with("evt_")).collect::<Vec<_>>()
         };
         assert_eq!(causes(&again), causes(&log));
+        let believed =
+            |log: &[Value]| log.iter().filter(|event| !event["payload"]["contentTrust"].is_null()).count();
+        assert_eq!((believed(&again), believed(&log)), (2, 2));
     }
     assert_eq!(scene.model.count(), 2, "a replay asks nobody");
     // The branch was told the question, and the source may be over by now.
@@ -396,9 +402,9 @@ async fn an_agent_asks_a_person_in_the_middle_of_its_tools_and_goes_on_with_what
     let offered = json!([tools::tool("mcp:weather:forecast"), tools::tool("mcp:weather:note")]);
     scene.host.runs.register(&caller("acme"), &tools::document(&offered, &json!({}))).await.unwrap();
     let run_id = begin(&scene.host.runs, "agent").await;
-    let is_asked = |event: &flow::event::Event| event.kind == EventKind::InterruptRequested;
+    let is_asked = |event: &flow::event::Event| event.kind == EventKind::ClarificationRequested;
     let asked = until(&scene.host.runs, &run_id, is_asked).await.unwrap();
-    assert_eq!(asked.payload["data"]["contentTrust"], "untrusted", "a tool had a hand in it");
+    assert_eq!(asked.payload["contentTrust"], "untrusted", "a tool had a hand in it");
     scene.host.runs.resolve(&caller("acme"), &run_id, "ask", answers(), None).await.unwrap();
     let log = to_the_end(&scene.host.runs, &run_id).await;
     let outputs = &log.last().unwrap()["payload"]["outputs"]["ask"];
