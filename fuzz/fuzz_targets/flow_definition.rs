@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use canon::json;
 use flow::definition::{Capabilities, Definition, NodeType};
-use flow::engine::{Decision, DrainPolicy, Effect, Input, Limits, decide};
-use flow::event::{Event, Millis, wire};
+use flow::engine::{Decision, DrainPolicy, Effect, GuideResult, Input, Limits, Told, decide};
+use flow::event::{Event, EventKind, Millis, wire};
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
 use flow::state::{RunError, RunState};
@@ -132,6 +132,10 @@ impl Run<'_> {
         let _ = snapshot(self.definition, &self.state, self.now);
         for effect in decision.effects {
             let error = || RunError::new("broken", "it broke");
+            if let Effect::Guide(guide) = &effect {
+                let (node_id, session_id) = (guide.node_id.clone(), guide.session_id.clone());
+                self.due.push_back(Input::GuideStarted { node_id, session_id });
+            }
             self.due.extend(match effect {
                 Effect::SetTimer { timer, at } => {
                     self.now = self.now.max(Millis(at.0.min(self.now.0 + 1_000_000)));
@@ -152,9 +156,16 @@ impl Run<'_> {
                 Effect::Activity(activity) => Some(Input::ActivityDone {
                     node_id: activity.node_id,
                     ordinal: activity.ordinal,
+                    told: told(source)?,
                     outcome: if source.arbitrary()? { Ok(json!({"count": 1})) } else { Err(error()) },
                 }),
+                Effect::Guide(guide) => Some(Input::GuideEnded {
+                    node_id: guide.node_id,
+                    session_id: guide.session_id,
+                    outcome: Ok(GuideResult { outputs: Map::new(), deliverables: Vec::new() }),
+                }),
                 Effect::ClearTimer { .. }
+                | Effect::EndGuide { .. }
                 | Effect::InterruptRaised { .. }
                 | Effect::InterruptClosed { .. }
                 | Effect::StoreArtifact { .. } => None,
@@ -162,6 +173,22 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// What the work of a node did meanwhile.
+fn told(source: &mut Unstructured<'_>) -> Result<Vec<Told>> {
+    let mut told = Vec::new();
+    for _ in 0..source.int_in_range(0..=3)? {
+        let values = [json!(1), json!([1]), json!({"a": 1}), json!("x")];
+        let value = source.choose(&values)?;
+        let name = *source.choose(&["c", "conversation", "x"])?;
+        told.push(if source.arbitrary()? {
+            Told::new(EventKind::ChannelWritten, json!({"channel": name, "value": value}))
+        } else {
+            Told::new(EventKind::VariableChanged, json!({"name": name, "next": value}))
+        });
+    }
+    Ok(told)
 }
 
 /// An answer to something that is asked.
@@ -183,6 +210,7 @@ fn answer(run: &Run<'_>, source: &mut Unstructured<'_>) -> Result<Option<Input>>
     ];
     Ok(Some(Input::Resolve {
         node_id: source.choose(&asked)?.to_string(),
+        interrupt_id: None,
         resume_value: source.choose(&answers)?.clone(),
         by: "me".into(),
         grants: vec!["approver".into()],
@@ -195,7 +223,8 @@ fn workflow(source: &mut Unstructured<'_>) -> Result<Value> {
     let count = source.int_in_range(1..=7)?;
     let mut nodes = Vec::new();
     for place in 0..count {
-        let kind = *source.choose(NodeType::ALL)?;
+        let kinds: Vec<NodeType> = NodeType::all().collect();
+        let kind = *source.choose(&kinds)?;
         let mut node = json!({
             "id": format!("n{place}"), "typeId": kind.as_str(), "name": "n", "position": {"x": 0, "y": 0},
             "config": config(kind, source)?, "inputs": inputs(source, count)?,
@@ -364,5 +393,6 @@ fn genesis(definition: &Definition) -> SharedGenesis {
         forced_engine_version: None,
         test: false,
         trace: None,
+        trigger: None,
     })
 }

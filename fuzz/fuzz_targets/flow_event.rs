@@ -162,5 +162,6 @@ fn genesis(definition: &Definition) -> SharedGenesis {
         forced_engine_version: None,
         test: false,
         trace: None,
+        trigger: None,
     })
 }

@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 use flow::definition::Capabilities;
 use flow::engine::Limits;
+use host::catalogue::{Catalogue, CatalogueOptions};
+use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::keys::{self, ApiKey};
 use host::runs::outbound::Outbound;
 use host::runs::rates::{RateLimiter, RateLimits};
@@ -22,7 +24,8 @@ use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use server::http::{Fixtures, HttpState, Options, Settings, answer_one};
+use server::http::{Fixtures, Guides, HttpState, Options, Settings, Shelves, answer_one};
+use storage::disk::RealDisk;
 use storage::sqlite::SqliteRuns;
 
 const KEY: &str = "ilk_live_000000000000000000000001";
@@ -81,7 +84,12 @@ fn site() -> &'static Site {
             created_at: 0,
             expires_at: None,
             revoked_at: None,
+            session: None,
         };
+        let disk = Arc::new(RealDisk::open(&folder.path().join("data")).expect("a disk"));
+        let catalogue = Catalogue::new(CatalogueOptions::default());
+        let tenants = Tenants::new(disk, catalogue, Arc::new(ManualClock::at(0)), Arc::new(SystemEntropy));
+        let tenants = tenants.expect("the sessions of tenants");
         let state = HttpState::new(Options {
             runs: runs.clone(),
             settings: Settings::default(),
@@ -89,6 +97,13 @@ fn site() -> &'static Site {
             entropy: Arc::new(SystemEntropy),
             fixtures: Fixtures::default(),
             rate_limiter: RateLimiter::new(RateLimits::default()),
+            guides: Guides {
+                tenants: Arc::new(tenants),
+                workspace_roots: WorkspaceRoots::new(Vec::new()),
+                allowed_origins: Vec::new(),
+            },
+            shelves: Shelves::in_memory().expect("shelves in memory"),
+            pages: None,
         });
         let gate = json!({
             "id": "gate", "name": "gate", "version": "1", "edges": [], "triggers": [], "variables": [],
