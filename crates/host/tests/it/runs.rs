@@ -16,6 +16,7 @@ mod races;
 mod restart;
 mod retention;
 mod secrets;
+mod surface_nodes;
 mod tenants;
 mod tools;
 mod traces;
