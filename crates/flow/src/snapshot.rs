@@ -266,6 +266,10 @@ fn configurable(options: &Map<String, Value>) -> Map<String, Value> {
 /// An error as a reader sees it: what it says may come from anybody.
 fn shown_error(error: &RunError) -> Value {
     let mut shown = error.to_json();
+    // Closed by the protocol: what events have beside these stands in the details too.
+    if let Some(members) = shown.as_object_mut() {
+        members.retain(|name, _| ["code", "message", "details"].contains(&name.as_str()));
+    }
     redact::value(&mut shown);
     shown
 }

@@ -231,6 +231,9 @@ impl NodeStatus {
     }
 }
 
+/// The code of a failure that names what the host does not have.
+const HOST_CAPABILITY_MISSING: &str = "host_capability_missing";
+
 /// Why a run or a node failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunError {
@@ -260,6 +263,12 @@ impl RunError {
         object.insert("message".into(), self.message.as_str().into());
         if let Some(details) = &self.details {
             object.insert("details".into(), details.clone());
+        }
+        // The protocol reads what is missing beside the code. Snapshots are closed, and have it in the details alone.
+        if self.code == HOST_CAPABILITY_MISSING
+            && let Some(capability) = self.details.as_ref().and_then(|details| details.get("capability"))
+        {
+            object.insert("capability".into(), capability.clone());
         }
         Value::Object(object)
     }

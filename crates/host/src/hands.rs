@@ -28,9 +28,9 @@ pub(crate) mod telling;
 use std::fmt;
 use std::sync::Arc;
 
-use ::surfaces::Surfaces;
+use ::surfaces::{Surface, Surfaces};
 use flow::definition::{
-    CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem,
+    CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem, ServedSurfaces,
 };
 use flow::engine::{Call, Told};
 use flow::event::{EventKind, Millis};
@@ -135,7 +135,9 @@ impl Hands {
     pub fn widen(&self, capabilities: &Capabilities) -> Capabilities {
         let models = self.options.models.as_ref().is_some_and(Models::is_served);
         Capabilities {
-            surfaces: self.options.surfaces.is_some(),
+            surfaces: self.options.surfaces.as_ref().map_or(ServedSurfaces::NONE, |surfaces| {
+                ServedSurfaces::of(surfaces.served().map(Surface::as_str))
+            }),
             models,
             mcp_sampling: capabilities.mcp_mount && models,
             mcp_client: self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty()),

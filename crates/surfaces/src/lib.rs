@@ -23,6 +23,7 @@ mod apart;
 pub mod args;
 pub mod blob;
 pub mod cache;
+mod calendar;
 pub mod call;
 mod durable;
 pub mod embedded;

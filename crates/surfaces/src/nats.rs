@@ -9,6 +9,7 @@
 //! | durable | the server has acknowledged the message, and every acknowledgement is itself acknowledged |
 //! | a lease | the server waits 30 seconds; longer ones are prolonged from here, shorter ones given back from here |
 //! | an effect's identity | of a publication: the server recognises it for [`RECOGNISED`]; of the rest: remembered while this process lives |
+//! | a delay | stands in a header; a message that comes too early is sent back until it is time. What came early is counted as a delivery after this process ended |
 //! | a delivery token | good in the process that consumed; after its end the message comes back when its lease is over |
 
 mod deliveries;
@@ -19,7 +20,7 @@ mod watch;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::PublishErrorKind;
@@ -40,8 +41,8 @@ use crate::call::{Millis, Scope};
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
 use crate::queue::{
-    Consume, Delivery, From, LEASE_MS, MAX_LEASE_MS, MAX_SUBJECT_BYTES, Queue, Records, Topic, check_reason,
-    dead_letter_subject,
+    Consume, Delivery, From, LEASE_MS, MAX_LEASE_MS, MAX_SUBJECT_BYTES, Queue, Records, Topic, check_delay,
+    check_reason, dead_letter_subject,
 };
 use crate::served::Answer;
 use crate::value::{bytes_of, value_of};
@@ -224,13 +225,22 @@ impl Inner {
     }
 
     /// Publishes, and tells the number of the message. The same identity gives the same number.
-    async fn send(&self, name: &Name, bytes: Vec<u8>, identity: Option<&str>) -> Result<u64, SurfaceError> {
+    async fn send(
+        &self,
+        name: &Name,
+        bytes: Vec<u8>,
+        identity: Option<&str>,
+        not_before: Option<Millis>,
+    ) -> Result<u64, SurfaceError> {
         let mut message = PublishMessage::build().payload(bytes.into());
         for (header, value) in name.headers() {
             message = message.header(header, value);
         }
         if let Some(identity) = identity {
             message = message.message_id(identity);
+        }
+        if let Some(not_before) = not_before {
+            message = message.header(names::NOT_BEFORE, not_before.0.to_string());
         }
         let refused = |error: jetstream::context::PublishError| match error.kind() {
             PublishErrorKind::MaxPayloadExceeded => refuse(
@@ -252,14 +262,16 @@ impl Inner {
         scope: &Scope,
         subject: &str,
         payload: &Value,
-        identity: Option<&str>,
+        delay_ms: u64,
     ) -> Result<String, SurfaceError> {
+        check_delay(delay_ms)?;
         check_name("subject", subject, MAX_SUBJECT_BYTES, Code::InvalidArgument)?;
         if let Some(effect) = &scope.effect {
             crate::sql::check_effect(effect)?;
         }
         let bytes = self.checked("payload", payload)?;
-        self.publish_bytes(scope, subject, bytes, identity).await
+        let later = (delay_ms > 0).then(|| Millis(scope.now.0.saturating_add(delay_ms)));
+        self.publish_bytes(scope, subject, bytes, scope.effect.as_deref(), later).await
     }
 
     async fn publish_bytes(
@@ -268,10 +280,11 @@ impl Inner {
         subject: &str,
         bytes: Vec<u8>,
         identity: Option<&str>,
+        not_before: Option<Millis>,
     ) -> Result<String, SurfaceError> {
         let name = Name::queue(&scope.tenant, subject);
         self.ensure_queue(&name).await?;
-        let number = self.send(&name, bytes, identity).await?;
+        let number = self.send(&name, bytes, identity, not_before).await?;
         Ok(format!("{}.{number}", name.stream))
     }
 
@@ -290,21 +303,33 @@ impl Inner {
             // The server can only be waited at for what it has.
             self.ensure_queue(&name).await?;
         }
-        let (message, id, deliveries) = loop {
+        let began = Instant::now();
+        let (message, id, delivered) = loop {
             let Some(message) = self.fetch(&name, wait).await? else { return Ok(None) };
-            let (number, deliveries) = {
+            let (number, delivered) = {
                 let told = message.info().map_err(|_| unavailable())?;
                 (told.stream_sequence, u64::try_from(told.delivered).unwrap_or(1))
             };
             let id = format!("{}.{number}", name.stream);
-            if !self.deliveries().is_settled(&id) {
-                break (message, id, deliveries);
+            if self.deliveries().is_settled(&id) {
+                // It was on its way again while its acknowledgement was. What is done with never comes back.
+                let _ = message.ack().await;
+                continue;
             }
-            // It was on its way again while its acknowledgement was. What is done with never comes back.
-            let _ = message.ack().await;
+            // The moment of the call is that of its beginning, and it may have waited for long.
+            let now =
+                scope.now.0.saturating_add(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+            let early = not_before(&message).saturating_sub(now);
+            if early == 0 {
+                break (message, id, delivered);
+            }
+            self.deliveries().too_early(&id);
+            // Where this does not arrive, it comes back when the server has waited for long enough, and is judged again.
+            let _ = message.ack_with(AckKind::Nak(Some(Duration::from_millis(early)))).await;
         };
+        let deliveries = delivered.saturating_sub(self.deliveries().times_early(&id)).max(1);
         let payload = value_of(&message.payload)?;
-        let token = format!("{id}.{deliveries}");
+        let token = format!("{id}.{delivered}");
         let held = Held {
             tenant: scope.tenant.clone(),
             subject: consume.subject.clone(),
@@ -372,7 +397,8 @@ impl Inner {
         // again.
         let at = Scope { effect: None, ..scope.clone() };
         // Not held to the bound of a message: what was taken may always be put aside.
-        self.publish_bytes(&at, &subject, bytes_of(&letter), Some(&format!("dead-{}", held.id))).await?;
+        let identity = format!("dead-{}", held.id);
+        self.publish_bytes(&at, &subject, bytes_of(&letter), Some(&identity), None).await?;
         self.settle(&held, AckKind::Ack).await?;
         Ok(Some(subject))
     }
@@ -413,6 +439,12 @@ impl Inner {
     }
 }
 
+/// When a message may be handed over: from the beginning of time on, where it does not say.
+fn not_before(message: &jetstream::Message) -> u64 {
+    let header = message.headers.as_ref().and_then(|headers| headers.get(names::NOT_BEFORE));
+    header.and_then(|moment| moment.as_str().parse().ok()).unwrap_or(0)
+}
+
 /// Keeps a delivery for longer than the server would, or gives it back sooner.
 async fn lease(inner: std::sync::Weak<Inner>, token: String, lease: Duration) {
     let usual = Duration::from_millis(LEASE_MS);
@@ -444,7 +476,17 @@ fn unavailable() -> SurfaceError {
 
 impl Queue for NatsQueue {
     fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String> {
-        async move { self.inner.publish(scope, &subject, &payload, scope.effect.as_deref()).await }.boxed()
+        self.publish_later(scope, subject, payload, 0)
+    }
+
+    fn publish_later<'a>(
+        &'a self,
+        scope: &'a Scope,
+        subject: String,
+        payload: Value,
+        delay_ms: u64,
+    ) -> Answer<'a, String> {
+        async move { self.inner.publish(scope, &subject, &payload, delay_ms).await }.boxed()
     }
 
     fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> Answer<'a, Option<Delivery>> {

@@ -21,6 +21,8 @@ pub use self::json::ServedQueue;
 pub const LEASE_MS: u64 = 30_000;
 /// How long a delivery may be kept for its consumer: 12 hours.
 pub const MAX_LEASE_MS: u64 = 12 * 60 * 60 * 1000;
+/// How long a message may be kept back when it is published: 12 hours.
+pub const MAX_DELAY_MS: u64 = MAX_LEASE_MS;
 /// How many bytes the name of a subject, a stream or a consumer may have.
 pub const MAX_SUBJECT_BYTES: usize = 256;
 /// How many records are read at once.
@@ -40,6 +42,17 @@ const MAX_REASON_BYTES: usize = 4096;
 pub(crate) fn check_reason(reason: &str) -> Result<(), SurfaceError> {
     if reason.len() > MAX_REASON_BYTES {
         return Err(refuse(format!("`reason` has at most {MAX_REASON_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+/// Refuses a delay that is too long.
+///
+/// # Errors
+/// `invalid_argument`
+pub(crate) fn check_delay(delay_ms: u64) -> Result<(), SurfaceError> {
+    if delay_ms > MAX_DELAY_MS {
+        return Err(refuse(format!("a message is kept back for at most {} seconds", MAX_DELAY_MS / 1000)));
     }
     Ok(())
 }
@@ -65,7 +78,8 @@ pub(crate) fn dead_letter_subject(subject: &str) -> Result<String, SurfaceError>
 /// * Messages and records of one tenant are invisible to every other, by every method. A delivery token is good for its tenant alone.
 /// * A message is with one consumer at a time. It comes back when its lease is over or when it is given back, in its old place, until it
 ///   is acknowledged, dropped or dead-lettered; then it never comes back.
-/// * Messages of a subject are handed over in the order of their publication.
+/// * Messages of a subject are handed over in the order of their publication. One that was published for later is handed over once its delay is
+///   over, before those that wait.
 /// * The id of a message is the same at every delivery, and is given to no other message of any tenant: whoever starts something under
 ///   an identity made from it starts it once for each message.
 /// * Records of a stream are read in the order of their publication, any number of times, as long as they are kept.
@@ -73,6 +87,14 @@ pub(crate) fn dead_letter_subject(subject: &str) -> Result<String, SurfaceError>
 pub trait Queue: Send + Sync {
     /// Publishes a message, and tells its id.
     fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String>;
+    /// Publishes a message that nobody gets before a delay is over, and tells its id. Without a delay, as [`Queue::publish`].
+    fn publish_later<'a>(
+        &'a self,
+        scope: &'a Scope,
+        subject: String,
+        payload: Value,
+        delay_ms: u64,
+    ) -> Answer<'a, String>;
     /// The next message, which is kept for this consumer for a while.
     fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> Answer<'a, Option<Delivery>>;
     /// The message is done with. Says whether the token was known.

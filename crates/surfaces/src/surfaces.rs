@@ -142,6 +142,11 @@ impl Surfaces {
         &self.kv
     }
 
+    /// Which surfaces are served.
+    pub fn served(&self) -> impl Iterator<Item = Surface> {
+        self.served.keys().copied()
+    }
+
     /// Carries out one call. What it changed is on the disk when this returns.
     ///
     /// # Errors

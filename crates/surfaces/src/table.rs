@@ -4,6 +4,7 @@ mod columns;
 mod cursor;
 mod embedded;
 mod json;
+mod order;
 mod rows;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use crate::served::Answer;
 pub use self::columns::Kind;
 pub use self::embedded::EmbeddedTables;
 pub use self::json::ServedTables;
+pub use self::order::{MAX_ORDER, OrderBy};
 
 /// How many rows a page has at the most.
 pub const MAX_PAGE: usize = 1000;
@@ -30,8 +32,9 @@ pub type Row = Map<String, Value>;
 /// * Tables of one tenant are invisible to every other, by every method.
 /// * The first row that has a column fixes the type of that column; a later value of another type is refused, and nothing of its row is
 ///   kept. A column may be absent or null in any row, which fixes nothing. New columns are added.
-/// * Rows come in the order of the bytes of their ids. A page begins behind the last row of the page before, so no row that is there all
-///   the while is seen twice or not at all, whatever is written in between.
+/// * Rows come in the order of the bytes of their ids, or in the order that a query asks for: by columns, each ascending or descending, and by
+///   their ids where those say the same. What is absent comes before everything else. A page begins behind the last row of the page before,
+///   so no row that is there and unchanged all the while is seen twice or not at all, whatever is written in between.
 /// * A filter has the rows whose columns say the same as its members; a column that is absent is null.
 /// * A change is durable when it returns, and happens once for an effect's identity.
 pub trait Tables: Send + Sync {
@@ -74,6 +77,8 @@ pub struct Query {
     pub table: String,
     /// What their columns say; nothing is all rows.
     pub filter: Row,
+    /// What they are ordered by; by their ids where nothing is said.
+    pub order: Vec<OrderBy>,
     /// How many at the most.
     pub limit: usize,
     /// Where the page before ended.
@@ -83,7 +88,7 @@ pub struct Query {
 /// Some rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
-    /// In the order of their ids.
+    /// In the order of the query.
     pub rows: Vec<Row>,
     /// Where the next page begins; nothing at the end.
     pub next: Option<String>,

@@ -1,5 +1,7 @@
 //! JSON values, as they are stored and compared.
 
+use std::cmp::Ordering;
+
 use serde_json::{Map, Number, Value};
 
 use crate::error::{Code, SurfaceError};
@@ -45,6 +47,15 @@ fn same_number(one: &Number, other: &Number) -> bool {
     }
 }
 
+/// Which of two numbers is larger, by the same rules.
+pub(crate) fn compare_numbers(one: &Number, other: &Number) -> Ordering {
+    match (integer(one), integer(other)) {
+        (Some(one), Some(other)) => one.cmp(&other),
+        // A fraction is small and an integer beside it is exact as a double; beyond 2^100 there are only doubles.
+        _ => one.as_f64().unwrap_or_default().total_cmp(&other.as_f64().unwrap_or_default()),
+    }
+}
+
 /// The integer that a number is, written with a fraction of zeros or not.
 fn integer(number: &Number) -> Option<i128> {
     if let Some(integer) = number.as_i64() {
@@ -62,6 +73,37 @@ fn integer(number: &Number) -> Option<i128> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn numbers_are_in_order_whatever_they_are_written_as() {
+        let sorted = json!([
+            -1e300,
+            -9_007_199_254_740_993_i64,
+            -1.5,
+            -1,
+            0,
+            0.1,
+            1,
+            1.5,
+            2,
+            9_007_199_254_740_992_u64,
+            9_007_199_254_740_993_u64,
+            u64::MAX,
+            1e25,
+            1e300
+        ]);
+        let sorted: Vec<&Number> =
+            sorted.as_array().unwrap().iter().map(|value| value.as_number().unwrap()).collect();
+        for (place, one) in sorted.iter().enumerate() {
+            for (other_place, other) in sorted.iter().enumerate() {
+                assert_eq!(compare_numbers(one, other), place.cmp(&other_place), "{one} {other}");
+            }
+        }
+        let zeros = [json!(0), json!(-0.0), json!(0.0)];
+        assert!(zeros.iter().all(|zero| {
+            compare_numbers(zero.as_number().unwrap(), zeros[0].as_number().unwrap()) == Ordering::Equal
+        }));
+    }
 
     #[test]
     fn values_that_say_the_same() {

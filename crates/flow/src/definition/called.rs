@@ -35,8 +35,14 @@ pub enum Family {
 enum Kind {
     Text,
     Integer,
+    /// A whole number from the first to the second.
+    Count(u64, u64),
     Flag,
     List,
+    /// Columns of a table to order by; `-` in front of one stands for descending.
+    Order,
+    /// The columns that tell the rows of a table apart. Here that is always `id`.
+    Key,
     /// One of these words.
     Word(&'static [&'static str]),
 }
@@ -61,8 +67,13 @@ const fn mcp(method: &'static str) -> Family {
 }
 
 const NAMESPACE: Member = may("namespace", Kind::Text);
-const TTL: Member = may("ttlSeconds", Kind::Integer);
-const LIMIT: Member = may("limit", Kind::Integer);
+/// Ten years: the longest lifetime that any store has.
+const TTL: Member = may("ttlSeconds", Kind::Count(1, 315_360_000));
+const LIMIT: Member = may("limit", Kind::Count(1, 1000));
+/// As whom the trigger of a node reads. Without one it is refused.
+const GROUP: Member = may("consumerGroup", Kind::Text);
+/// Twelve hours, in seconds: how long a message may be kept back.
+const DELAY_SECONDS: u64 = 12 * 60 * 60;
 const TABLE: Member = must("table", Kind::Text);
 const BUCKET: Member = may("bucket", Kind::Text);
 const QUEUE: Member = must("queue", Kind::Text);
@@ -135,11 +146,11 @@ called! {
     /// Changes rows.
     TableUpdate => "core.storage.table-update", on("table", "update"), [TABLE];
     /// Adds a row, or changes the one that is there.
-    TableUpsert => "core.storage.table-upsert", on("table", "upsert"), [TABLE, may("keyColumns", Kind::List)];
+    TableUpsert => "core.storage.table-upsert", on("table", "upsert"), [TABLE, may("keyColumns", Kind::Key)];
     /// Removes rows.
     TableDelete => "core.storage.table-delete", on("table", "delete"), [TABLE];
     /// Reads rows, page by page.
-    TableQuery => "core.storage.table-query", on("table", "query"), [TABLE, LIMIT, may("orderBy", Kind::List)];
+    TableQuery => "core.storage.table-query", on("table", "query"), [TABLE, LIMIT, may("orderBy", Kind::Order)];
     /// Counts rows.
     TableCount => "core.storage.table-count", on("table", "count"), [TABLE];
     /// Reads a value that may be forgotten.
@@ -155,9 +166,11 @@ called! {
     /// Makes an address under which bytes can be read for a while.
     BlobPresign => "core.storage.blob-presign", on("blob", "presign"), [BUCKET, TTL, may("operation", Kind::Word(&["get", "put"]))];
     /// Puts a message into a queue.
-    QueueEnqueue => "core.storage.queue-enqueue", on("queueBus", "publish"), [QUEUE, may("delaySeconds", Kind::Integer)];
+    QueueEnqueue => "core.storage.queue-enqueue", on("queueBus", "publish"),
+        [QUEUE, may("delaySeconds", Kind::Count(0, DELAY_SECONDS))];
     /// Takes a message out of a queue.
-    QueueDequeue => "core.storage.queue-dequeue", on("queueBus", "consume"), [QUEUE, may("durationMs", Kind::Integer)];
+    QueueDequeue => "core.storage.queue-dequeue", on("queueBus", "consume"),
+        [QUEUE, may("durationMs", Kind::Count(1, DELAY_SECONDS * 1000))];
     /// Reads from a database.
     SqlQuery => "core.db.sql-query", on("sql", "query"), [DATASOURCE];
     /// Changes a database.
@@ -171,7 +184,7 @@ called! {
     /// Adds vectors.
     VectorUpsert => "core.db.vector-upsert", on("vector", "upsert"), [COLLECTION];
     /// Finds the nearest vectors.
-    VectorQuery => "core.db.vector-query", on("vector", "query"), [COLLECTION, may("topK", Kind::Integer)];
+    VectorQuery => "core.db.vector-query", on("vector", "query"), [COLLECTION, may("topK", Kind::Count(1, 1000))];
     /// Removes vectors.
     VectorDelete => "core.db.vector-delete", on("vector", "delete"), [COLLECTION];
     /// Reads a file.
@@ -185,9 +198,9 @@ called! {
     /// Lists a folder.
     FilesList => "core.files.list", on("fs", "list"), [];
     /// Publishes a message.
-    MessagePublish => "core.messaging.publish", on("queueBus", "publish"), [TOPIC, may("partitionKey", Kind::Text)];
+    MessagePublish => "core.messaging.publish", on("queueBus", "publish"), [TOPIC];
     /// Takes a message.
-    MessageConsume => "core.messaging.consume", on("queueBus", "consume"), [TOPIC, may("consumerGroup", Kind::Text)];
+    MessageConsume => "core.messaging.consume", on("queueBus", "consume"), [TOPIC, GROUP];
     /// Says that a message is done with.
     MessageAck => "core.messaging.ack", on("queueBus", "ack"), [];
     /// Gives a message back.
@@ -198,7 +211,7 @@ called! {
     StreamPublish => "core.messaging.stream-publish", on("queueBus", "streamPublish"), [STREAM];
     /// Reads a stream.
     StreamSubscribe => "core.messaging.stream-subscribe", on("queueBus", "streamSubscribe"),
-        [STREAM, may("consumerGroup", Kind::Text), may("fromBeginning", Kind::Flag)];
+        [STREAM, GROUP, may("fromBeginning", Kind::Flag)];
     /// Asks a model. The host reads its configuration.
     CallPrompt => "core.ai.callPrompt", Family::Model, [];
     /// Asks a model for JSON of a schema. The host reads its configuration.
@@ -252,7 +265,12 @@ impl Kind {
             Self::Text => json!({"type": "string", "minLength": 1, "maxLength": 65_536}),
             Self::Integer => json!({"type": "integer"}),
             Self::Flag => json!({"type": "boolean"}),
+            Self::Count(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
             Self::List => json!({"type": "array", "maxItems": 1000}),
+            Self::Order => json!({
+                "type": "array", "maxItems": 8, "items": {"type": "string", "minLength": 1, "maxLength": 257},
+            }),
+            Self::Key => json!({"type": "array", "minItems": 1, "maxItems": 1, "items": {"enum": ["id"]}}),
             Self::Word(words) => json!({"enum": words}),
         }
     }

@@ -22,8 +22,8 @@ pub struct Capabilities {
     pub dispatch_mapping: bool,
     /// `inputMapping` of `core.subWorkflow`.
     pub sub_workflow_input_mapping: bool,
-    /// `core.storage.*`, `core.db.*`, `core.files.*` and `core.messaging.*`.
-    pub surfaces: bool,
+    /// `core.storage.*`, `core.db.*`, `core.files.*` and `core.messaging.*`, each as far as its surface is served.
+    pub surfaces: ServedSurfaces,
     /// `core.ai.*`.
     pub models: bool,
     /// `core.agents.*`.
@@ -49,7 +49,7 @@ impl Capabilities {
         fan_out: true,
         dispatch_mapping: true,
         sub_workflow_input_mapping: true,
-        surfaces: false,
+        surfaces: ServedSurfaces::NONE,
         models: false,
         agents: false,
         mcp_client: false,
@@ -61,7 +61,7 @@ impl Capabilities {
 
     /// What a workflow may have needed that was registered before: whatever it names, the host served it then.
     pub const EVERYTHING: Self = Self {
-        surfaces: true,
+        surfaces: ServedSurfaces::ALL,
         models: true,
         agents: true,
         mcp_client: true,
@@ -107,6 +107,34 @@ impl Capabilities {
             take(&mut self);
         }
         self
+    }
+}
+
+/// Which surfaces a host serves, by the names that calls have for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServedSurfaces(u16);
+
+impl ServedSurfaces {
+    const NAMES: [&'static str; 9] =
+        ["fs", "kv", "table", "cache", "blob", "queueBus", "sql", "vector", "search"];
+
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Every one.
+    pub const ALL: Self = Self((1 << Self::NAMES.len()) - 1);
+
+    /// Those of these names. An unknown name is none.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(names.into_iter().fold(0, |served, name| served | Self::bit(name)))
+    }
+
+    /// Whether the surface of that name is one of them.
+    pub fn contains(self, name: &str) -> bool {
+        self.0 & Self::bit(name) != 0
+    }
+
+    fn bit(name: &str) -> u16 {
+        Self::NAMES.iter().position(|known| *known == name).map_or(0, |place| 1 << place)
     }
 }
 

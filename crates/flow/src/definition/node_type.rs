@@ -143,7 +143,9 @@ impl NodeType {
             Self::Supervisor => (capabilities.orchestrator, "orchestrator.supported"),
             Self::Dispatch => (capabilities.dispatch, "dispatch.supported"),
             Self::Called(called) => match called.family() {
-                Family::Surface { surface, .. } => (capabilities.surfaces, surface_flag(surface)),
+                Family::Surface { surface, .. } => {
+                    (capabilities.surfaces.contains(surface), surface_flag(surface))
+                }
                 // The one that pretends is for tests alone.
                 Family::Model if called == CalledType::MockAi => (
                     capabilities.models && (capabilities.mock_agent || of_conformance),

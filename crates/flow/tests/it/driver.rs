@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use flow::definition::{Capabilities, Definition, PackTypes};
+use flow::definition::{Capabilities, Definition, PackTypes, ServedSurfaces};
 use flow::engine::{
     self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide,
 };
@@ -89,8 +89,12 @@ impl World {
     pub(crate) fn new(documents: &[Value]) -> Self {
         let read = |document: &Value| {
             let pack_types = PackTypes::These(Arc::new([PACK_TYPE.to_owned()].into()));
-            let capabilities =
-                Capabilities { mock_agent: true, surfaces: true, pack_types, ..Capabilities::OURS };
+            let capabilities = Capabilities {
+                mock_agent: true,
+                surfaces: ServedSurfaces::ALL,
+                pack_types,
+                ..Capabilities::OURS
+            };
             let definition = Definition::check(document, &capabilities);
             Arc::new(definition.unwrap_or_else(|problems| panic!("{}: {problems:#?}", document["id"])))
         };

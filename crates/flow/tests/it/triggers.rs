@@ -1,6 +1,6 @@
 //! Triggers by messages: which are taken, and what a run has of its message.
 
-use flow::definition::{Capabilities, Definition, SourceKind};
+use flow::definition::{Capabilities, Definition, ServedSurfaces, SourceKind};
 use flow::engine::Input;
 use flow::event::EventKind;
 use flow::run::Triggered;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::driver::World;
 
-const SERVED: Capabilities = Capabilities { surfaces: true, ..Capabilities::OURS };
+const SERVED: Capabilities = Capabilities { surfaces: ServedSurfaces::ALL, ..Capabilities::OURS };
 
 fn node(id: &str, type_id: &str, config: &Value, inputs: &Value) -> Value {
     json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": inputs})
@@ -17,10 +17,19 @@ fn node(id: &str, type_id: &str, config: &Value, inputs: &Value) -> Value {
 
 fn workflow(triggers: &Value) -> Value {
     let payload = json!({"type": "connection", "nodeId": "take", "outputKey": "payload"});
+    let mut take = json!({"topic": "orders"});
+    if triggers
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|trigger| trigger["type"] == "event" && trigger["nodeId"] == "take")
+    {
+        take["consumerGroup"] = json!("all");
+    }
     json!({
         "id": "listens", "name": "Listens", "version": "1",
         "nodes": [
-            node("take", "core.messaging.consume", &json!({"topic": "orders", "consumerGroup": "all"}), &json!({})),
+            node("take", "core.messaging.consume", &take, &json!({})),
             node("follow", "core.messaging.stream-subscribe", &json!({"stream": "log", "fromBeginning": true}), &json!({})),
             node("end", "core.end", &json!({}), &json!({"payload": payload})),
         ],
@@ -70,6 +79,44 @@ fn a_trigger_says_what_it_listens_to_or_its_node_does() {
     assert_eq!(beginnings, [false, true, false, true]);
     let attempts: Vec<_> = definition.triggers.iter().map(|trigger| trigger.max_attempts).collect();
     assert_eq!(attempts, [5, 5, 5, 2]);
+}
+
+#[test]
+fn only_the_node_of_a_trigger_reads_as_a_group_of_consumers() {
+    let cases = [("core.messaging.consume", "topic"), ("core.messaging.stream-subscribe", "stream")];
+    for (type_id, named_by) in cases {
+        let mut document = workflow(&json!([]));
+        document["nodes"][1] =
+            node("follow", type_id, &json!({named_by: "log", "consumerGroup": "g"}), &json!({}));
+        for triggers in [json!([]), json!([{"id": "m", "type": "manual", "nodeId": "follow"}])] {
+            document["triggers"] = triggers;
+            let problems = Definition::check(&document, &SERVED).unwrap_err();
+            let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            assert!(
+                told.len() == 1 && told[0].starts_with("/nodes/1/config/consumerGroup: only a trigger"),
+                "{told:?}"
+            );
+        }
+        document["triggers"] = json!([{"id": "t", "type": "event", "nodeId": "follow", "enabled": false}]);
+        let definition = Definition::check(&document, &SERVED).unwrap();
+        assert_eq!(definition.triggers[0].consumer, "g", "{type_id}");
+    }
+}
+
+#[test]
+fn a_trigger_by_messages_needs_a_queue_and_no_other_surface() {
+    let triggers =
+        json!([{"id": "t", "type": "event", "eventType": "stream.record", "config": {"stream": "s"}}]);
+    let mut document = workflow(&triggers);
+    document["nodes"] = json!([node("n", "core.noop", &json!({}), &json!({}))]);
+    document["edges"] = json!([]);
+    let with = |names: &[&str]| Capabilities {
+        surfaces: ServedSurfaces::of(names.iter().copied()),
+        ..Capabilities::OURS
+    };
+    assert!(Definition::check(&document, &with(&["queueBus"])).is_ok());
+    let problems = Definition::check(&document, &with(&["kv", "sql", "nobody's"])).unwrap_err();
+    assert_eq!(problems[0].required_capability, Some("queueBus.stream.supported"));
 }
 
 #[test]

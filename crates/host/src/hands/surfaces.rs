@@ -71,18 +71,13 @@ fn arguments(
         CalledType::QueueEnqueue | CalledType::QueueDequeue => rename(&mut args, "queue", "subject"),
         CalledType::MessagePublish | CalledType::MessageConsume => {
             rename(&mut args, "topic", "subject");
-            // There is one group of consumers and one partition here: a message goes to whoever asks first.
+            // It says as whom the trigger of the node reads. In a run that nobody's message started, the node is one of all consumers.
             args.remove("consumerGroup");
-            args.remove("partitionKey");
-            args.remove("headers");
         }
         CalledType::MessageAck | CalledType::MessageNack | CalledType::MessageDeadLetter => {
             rename(&mut args, "messageId", "deliveryToken");
         }
-        CalledType::StreamPublish | CalledType::StreamSubscribe => {
-            args.remove("consumerGroup");
-            args.remove("partitionKey");
-        }
+        CalledType::StreamSubscribe => drop(args.remove("consumerGroup")),
         CalledType::SearchIndex => {
             let document = json!({"id": args.remove("id"), "fields": args.remove("document")});
             args.insert("docs".to_owned(), json!([document]));
@@ -106,8 +101,8 @@ fn arguments(
                 );
             }
         }
-        CalledType::FilesRead => drop(args.remove("encoding")),
         CalledType::FilesWrite => file(&mut args)?,
+        // A registered one says `id`, and by that the surface tells rows apart anyway.
         CalledType::TableUpsert => drop(args.remove("keyColumns")),
         CalledType::TableUpdate => rename(&mut args, "update", "patch"),
         _ => {}

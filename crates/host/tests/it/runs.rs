@@ -19,6 +19,7 @@ mod restart;
 mod retention;
 mod secrets;
 mod served;
+mod surface_nodes;
 mod tenants;
 mod tools;
 mod traces;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Blobs, CONTENT_TYPE, MAX_LISTED, MAX_PRESIGN_SECONDS, Method, Object, ObjectPage, Place};
 use crate::args::{Args, refuse};
+use crate::calendar;
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
@@ -111,6 +112,7 @@ impl ServedBlobs {
             "url": format!("{}{}", self.presigned, presigned.token),
             "token": presigned.token,
             "method": method.as_str(),
+            "expiresAt": calendar::utc(presigned.expires_at),
             "expiresAtMs": presigned.expires_at.0,
             "expiresInSeconds": lifetime.div_ceil(1000),
         }))

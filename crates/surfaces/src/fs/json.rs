@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::embedded::{folder_path, not_base64};
 use super::{Files, Kind, RelativePath, Written};
-use crate::args::Args;
+use crate::args::{Args, refuse};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
@@ -37,9 +37,14 @@ impl ServedFiles {
     ) -> Result<Value, SurfaceError> {
         match op {
             "read" => {
-                let path = path(&mut Args::new(args, &["path"])?)?;
+                let mut args = Args::new(args, &["path", "encoding"])?;
+                let (path, encoding) = (path(&mut args)?, Encoding::of(&mut args)?);
                 let content = self.files.read(scope, path).await?;
-                Ok(json!({ "contentBase64": STANDARD.encode(&content), "size": content.len() }))
+                let size = content.len();
+                Ok(match encoding {
+                    None => json!({ "contentBase64": STANDARD.encode(&content), "size": size }),
+                    Some(encoding) => json!({ "content": encoding.text(content)?, "size": size }),
+                })
             }
             "write" => {
                 let mut args = Args::new(args, &["path", "contentBase64", "createOnly"])?;
@@ -90,6 +95,31 @@ impl ServedFiles {
             return Err(SurfaceError::new(Code::FileTooLarge, format!("a file has at most {most} bytes")));
         }
         STANDARD.decode(encoded).map_err(|_| not_base64())
+    }
+}
+
+/// What the content of a file is told as, where whoever reads it says so.
+enum Encoding {
+    Base64,
+    Utf8,
+}
+
+impl Encoding {
+    fn of(args: &mut Args) -> Result<Option<Self>, SurfaceError> {
+        match args.optional_text("encoding")?.as_deref() {
+            None => Ok(None),
+            Some("base64") => Ok(Some(Self::Base64)),
+            Some("utf8" | "utf-8") => Ok(Some(Self::Utf8)),
+            Some(_) => Err(refuse("`encoding` is base64 or utf8")),
+        }
+    }
+
+    fn text(self, content: Vec<u8>) -> Result<String, SurfaceError> {
+        match self {
+            Self::Base64 => Ok(STANDARD.encode(&content)),
+            Self::Utf8 => String::from_utf8(content)
+                .map_err(|_| refuse("the file is no text in UTF-8; read it with the `encoding` base64")),
+        }
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Deliveries {
     count: u64,
     answers: HashMap<(Tenant, String), (&'static str, Value)>,
     answered: VecDeque<(Tenant, String)>,
+    /// How often a message came before it may be handed over.
+    early: HashMap<String, u64>,
     /// What was acknowledged last.
     settled: HashSet<String>,
     settled_in_order: VecDeque<String>,
@@ -89,8 +91,22 @@ impl Deliveries {
         }
     }
 
+    /// The message came too early, and was sent back.
+    pub(super) fn too_early(&mut self, id: &str) {
+        if self.early.len() >= MOST {
+            self.early.clear();
+        }
+        *self.early.entry(id.to_owned()).or_default() += 1;
+    }
+
+    /// How often that was.
+    pub(super) fn times_early(&self, id: &str) -> u64 {
+        self.early.get(id).copied().unwrap_or(0)
+    }
+
     /// The message was acknowledged, and never comes back.
     pub(super) fn settle(&mut self, id: &str) {
+        self.early.remove(id);
         if self.settled.insert(id.to_owned()) {
             self.settled_in_order.push_back(id.to_owned());
         }

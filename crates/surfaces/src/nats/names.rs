@@ -60,6 +60,9 @@ impl Name {
     }
 }
 
+/// Says when a message may be handed over that was published for later: milliseconds since 1970.
+pub(super) const NOT_BEFORE: &str = "Interlock-Not-Before";
+
 /// Where a message was published.
 pub(super) fn topic(message: &async_nats::Message) -> Option<Topic> {
     let headers = message.headers.as_ref()?;

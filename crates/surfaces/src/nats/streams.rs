@@ -47,7 +47,7 @@ impl Inner {
             self.context.get_or_create_stream(config).await.map_err(|_| unavailable())?;
             self.remember(&name, None);
         }
-        let number = self.send(&name, bytes, scope.effect.as_deref()).await?;
+        let number = self.send(&name, bytes, scope.effect.as_deref(), None).await?;
         Ok(format!("{}.{number}", name.stream))
     }
 

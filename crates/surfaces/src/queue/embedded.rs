@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::{Consume, Delivery, From, MAX_LEASE_MS, MAX_RECORDS, MAX_SUBJECT_BYTES, Queue, Records, Topic};
-use super::{check_reason, messages, streams};
+use super::{check_delay, check_reason, messages, streams};
 use crate::args::{check_name, refuse};
 use crate::call::{Millis, Scope, Tenant};
 use crate::embedded::Database;
@@ -70,13 +70,25 @@ fn check_lease(lease_ms: u64) -> Result<(), SurfaceError> {
 
 impl Queue for EmbeddedQueue {
     fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String> {
+        self.publish_later(scope, subject, payload, 0)
+    }
+
+    fn publish_later<'a>(
+        &'a self,
+        scope: &'a Scope,
+        subject: String,
+        payload: Value,
+        delay_ms: u64,
+    ) -> Answer<'a, String> {
         async move {
             check_subject("subject", &subject)?;
+            check_delay(delay_ms)?;
+            let delay = (delay_ms > 0).then_some(delay_ms);
             let payload = self.checked("payload", &payload)?;
             let tell = self.teller(&scope.tenant, &subject, false);
             let (at, limits) = (scope.clone(), Arc::clone(&self.limits));
             let change = move |connection: &Connection| {
-                messages::publish(connection, &at, &limits, &subject, &payload)
+                messages::publish(connection, &at, &limits, &subject, &payload, delay)
             };
             self.database.change_then(scope, "queueBus.publish", change, |_| tell()).await
         }

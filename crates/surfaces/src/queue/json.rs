@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{Consume, From, LEASE_MS, MAX_LEASE_MS, MAX_RECORDS, Queue};
+use super::{Consume, From, LEASE_MS, MAX_DELAY_MS, MAX_LEASE_MS, MAX_RECORDS, Queue};
 use crate::args::{Args, refuse};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
@@ -33,10 +33,11 @@ impl ServedQueue {
     ) -> Result<Value, SurfaceError> {
         match op {
             "publish" => {
-                let mut args = Args::new(args, &["subject", "topic", "payload", "message"])?;
+                let mut args = Args::new(args, &["subject", "topic", "payload", "message", "delaySeconds"])?;
                 let subject = subject(&mut args)?;
                 let payload = args.one_of(&["payload", "message"])?;
-                let id = self.queue.publish(scope, subject, payload).await?;
+                let delay = args.optional_count("delaySeconds", 0, MAX_DELAY_MS / 1000)?.unwrap_or(0);
+                let id = self.queue.publish_later(scope, subject, payload, delay * 1000).await?;
                 Ok(json!({ "id": id, "published": true }))
             }
             "consume" => self.consume(scope, args).await,
@@ -76,9 +77,15 @@ impl ServedQueue {
     }
 
     async fn consume(&self, scope: &Scope, args: Map<String, Value>) -> Result<Value, SurfaceError> {
-        let mut args = Args::new(args, &["subject", "topic", "leaseSeconds", "consumer"])?;
+        let mut args = Args::new(args, &["subject", "topic", "leaseSeconds", "durationMs", "consumer"])?;
         let subject = subject(&mut args)?;
         let lease = args.lifetime_ms("leaseSeconds", MAX_LEASE_MS / 1000, Code::InvalidArgument)?;
+        let lease = match (lease, args.optional_count("durationMs", 1, MAX_LEASE_MS)?) {
+            (Some(_), Some(_)) => {
+                return Err(refuse("`leaseSeconds` and `durationMs` mean the same; give one"));
+            }
+            (lease, None) | (None, lease) => lease,
+        };
         let consumer = args.optional_text("consumer")?;
         let consume = Consume { subject, consumer, lease_ms: lease.unwrap_or(LEASE_MS), wait_ms: 0 };
         let Some(delivery) = self.queue.consume(scope, consume).await? else {

@@ -6,7 +6,7 @@
 //!                   └──nack, release───┘ └──lease over──► may be consumed again
 //! ```
 //!
-//! Ready rows are in one small index by place, leased ones in another by the end of their lease. Neither is ever scanned: the next
+//! A message that is published for later begins as leased, to nobody, until its delay is over. Ready rows are in one small index by place, leased ones in another by the end of their lease. Neither is ever scanned: the next
 //! message is the first entry of one of them, however many there are.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -30,6 +30,7 @@ pub(super) fn publish(
     limits: &Limits,
     subject: &str,
     payload: &[u8],
+    delay_ms: Option<u64>,
 ) -> Result<String, Refused> {
     let usage = Usage::new(1, signed(payload.len())).add(connection, &scope.tenant, SURFACE)?;
     if !usage.within(limits.messages, limits.queue_bytes) {
@@ -38,17 +39,18 @@ pub(super) fn publish(
             format!("{messages} messages or {bytes} bytes of them wait already; consume some first");
         return Err(SurfaceError::new(Code::QueueBackendUnavailable, message).into());
     }
-    Ok(insert(connection, &scope.tenant, subject, payload, scope.at())?)
+    Ok(insert(connection, scope, subject, payload, scope.expiry(delay_ms))?)
 }
 
 /// The salt is random, and made once for a tenant in a file. With it, an id is not given again by a file that was made anew.
 fn insert(
     connection: &Connection,
-    tenant: &Tenant,
+    scope: &Scope,
     subject: &str,
     payload: &[u8],
-    at: i64,
+    until: Option<i64>,
 ) -> rusqlite::Result<String> {
+    let tenant = &scope.tenant;
     let (place, salt): (i64, String) = connection
         .prepare_cached(
             "INSERT INTO counters (tenant, name, next, salt) VALUES (?1, 'messages', 2, lower(hex(randomblob(8))))
@@ -58,10 +60,10 @@ fn insert(
     let id = format!("{salt}-{place}");
     connection
         .prepare_cached(
-            "INSERT INTO messages (tenant, place, id, subject, published_at, deliveries, payload)
-             VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6)",
+            "INSERT INTO messages (tenant, place, id, subject, published_at, deliveries, lease_until, payload)
+             VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7)",
         )?
-        .execute(params![tenant.as_str(), place, id, subject, at, payload])?;
+        .execute(params![tenant.as_str(), place, id, subject, scope.at(), until, payload])?;
     Ok(id)
 }
 
@@ -166,7 +168,7 @@ pub(super) fn dead_letter(
     remove(connection, &scope.tenant, &held)?;
     // Not held to the bound of the tenant: what is there already may always be put aside.
     Usage::new(1, signed(payload.len())).add(connection, &scope.tenant, SURFACE)?;
-    insert(connection, &scope.tenant, &subject, &payload, scope.at())?;
+    insert(connection, scope, &subject, &payload, None)?;
     Ok(Some(subject))
 }
 
@@ -239,7 +241,8 @@ fn held(connection: &Connection, tenant: &Tenant, token: &str) -> Result<Option<
         let message = "the message was handed over again meanwhile; this delivery of it counts no more";
         return Err(SurfaceError::new(Code::QueueDeliveryTokenExpired, message).into());
     }
-    Ok((delivery == deliveries && is_leased).then_some(held))
+    // The number 0 was never handed over: such a message is only kept back.
+    Ok((delivery == deliveries && delivery > 0 && is_leased).then_some(held))
 }
 
 fn give_back(connection: &Connection, tenant: &Tenant, place: i64) -> rusqlite::Result<()> {

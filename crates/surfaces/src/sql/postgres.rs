@@ -8,7 +8,6 @@
 //! where it is missing, in the transaction of the change. Without it the role needs no right to make tables, and a change that is
 //! asked for again after a crash may be made again.
 
-mod calendar;
 mod cells;
 mod connect;
 mod effects;

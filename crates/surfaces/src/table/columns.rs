@@ -62,6 +62,11 @@ impl Kind {
 pub(super) struct Columns(BTreeMap<String, Kind>);
 
 impl Columns {
+    /// The type of a column, where one is fixed.
+    pub(super) fn kind(&self, name: &str) -> Option<Kind> {
+        self.0.get(name).copied()
+    }
+
     /// Takes a row: each value has the type of its column, and new columns are added. Says whether any was.
     pub(super) fn admit(&mut self, row: &Row, most: usize) -> Result<bool, SurfaceError> {
         let before = self.0.len();

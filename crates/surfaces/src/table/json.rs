@@ -5,10 +5,10 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{Kind, MAX_PAGE, Query, Row, Tables};
-use crate::args::{Args, refuse, shown};
+use super::{Kind, MAX_NAME_BYTES, MAX_ORDER, MAX_PAGE, OrderBy, Query, Row, Tables};
+use crate::args::{Args, check_name, refuse, shown};
 use crate::call::Scope;
-use crate::error::SurfaceError;
+use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
 use crate::served::{Answer, Served, unknown_op};
 
@@ -75,12 +75,13 @@ impl ServedTables {
                 Ok(json!({ "deleted": self.tables.delete(scope, table, id).await? }))
             }
             "query" => {
-                let mut args = Args::new(args, &["table", "filter", "limit", "cursor"])?;
-                let (table, filter) = (args.text("table")?, filter(&mut args)?);
+                let mut args = Args::new(args, &["table", "filter", "orderBy", "limit", "cursor"])?;
+                let (table, filter, order) = (args.text("table")?, filter(&mut args)?, order(&mut args)?);
                 let limit = args.optional_count("limit", 1, MAX_PAGE as u64)?;
                 let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
                 let cursor = args.optional_text("cursor")?;
-                let page = self.tables.query(scope, Query { table, filter, limit, cursor }).await?;
+                let query = Query { table, filter, order, limit, cursor };
+                let page = self.tables.query(scope, query).await?;
                 let count = page.rows.len();
                 Ok(json!({ "rows": page.rows, "count": count, "nextCursor": page.next }))
             }
@@ -100,6 +101,26 @@ fn filter(args: &mut Args) -> Result<Row, SurfaceError> {
         Some(Value::Object(filter)) => Ok(filter),
         Some(_) => Err(refuse("`filter` is an object: columns, and what they say")),
     }
+}
+
+/// `["column", "-column", …]`, the one with the sign from its largest value down.
+fn order(args: &mut Args) -> Result<Vec<OrderBy>, SurfaceError> {
+    let refusal = || {
+        refuse(format!(
+            "`orderBy` is a list of at most {MAX_ORDER} columns, each a text; `-` stands for descending"
+        ))
+    };
+    let list = match args.optional("orderBy") {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(list)) if list.len() <= MAX_ORDER => list,
+        Some(_) => return Err(refusal()),
+    };
+    let by = |value: &Value| {
+        let by = OrderBy::parse(value.as_str().ok_or_else(refusal)?);
+        check_name("orderBy", &by.column, MAX_NAME_BYTES, Code::InvalidArgument)?;
+        Ok(by)
+    };
+    list.iter().map(by).collect()
 }
 
 /// `{"name": "string", …}` or `[{"name": "name", "type": "string"}, …]`.

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 
 use super::columns::Columns;
+use super::order::{self, Page, Place};
 use super::{Kind, MAX_NAME_BYTES, Query, Row, Rows, Upserted, cursor};
 use crate::args::{check_name, refuse, shown};
 use crate::call::{Scope, Tenant};
@@ -129,6 +130,9 @@ pub(super) fn query(
     limit: usize,
 ) -> Result<Rows, Refused> {
     let after = query.cursor.as_deref().map(|text| cursor::read(tenant, query, text)).transpose()?;
+    if !query.order.is_empty() {
+        return ordered(connection, tenant, query, limit, after.as_deref());
+    }
     let (mut rows, mut bytes, mut next) = (Vec::<Row>::new(), 0, None);
     let mut last = String::new();
     each(connection, tenant, &query.table, &query.filter, after.as_deref(), |id, size, row| {
@@ -142,6 +146,32 @@ pub(super) fn query(
         true
     })?;
     Ok(Rows { rows, next })
+}
+
+/// The rows behind a place, in the order of the query.
+fn ordered(
+    connection: &Connection,
+    tenant: &Tenant,
+    query: &Query,
+    limit: usize,
+    after: Option<&str>,
+) -> Result<Rows, Refused> {
+    order::check(&query.order, &existing(connection, tenant, &query.table)?.columns)?;
+    let after = after
+        .map(|text| {
+            Place::read(&query.order, text).ok_or_else(|| refuse("`cursor` is no cursor of this query"))
+        })
+        .transpose()?;
+    let mut page = Page::new(limit, PAGE_BYTES);
+    each(connection, tenant, &query.table, &query.filter, None, |id, size, row| {
+        let place = Place::of(&query.order, &row, id);
+        if after.as_ref().is_none_or(|after| place > *after) {
+            page.offer(place, size, row);
+        }
+        true
+    })?;
+    let next = page.end().map(|last| cursor::of(tenant, query, &last.text()));
+    Ok(Rows { rows: page.into_rows(), next })
 }
 
 pub(super) fn count(

@@ -72,6 +72,11 @@ async fn answers_have_the_members_that_the_protocol_names() {
             json!({"rows": [{"id": "a", "n": 2}], "count": 1, "nextCursor": ANY}),
         ),
         ("table.query", json!({"table": "t"}), json!({"rows": ANY, "count": 2, "nextCursor": null})),
+        (
+            "table.query",
+            json!({"table": "t", "orderBy": ["-n", "id"]}),
+            json!({"rows": [{"id": "a", "n": 2}, {"id": "b"}], "count": 2, "nextCursor": null}),
+        ),
         ("table.count", json!({"table": "t"}), json!({"count": 2})),
         ("table.delete", json!({"table": "t", "id": "b"}), json!({"deleted": true})),
         (
@@ -93,7 +98,7 @@ async fn answers_have_the_members_that_the_protocol_names() {
         (
             "blob.presign",
             json!({"key": "k", "expiresInSeconds": 2}),
-            json!({"found": true, "url": ANY, "token": ANY, "method": "GET", "expiresAtMs": NOW + 2000, "expiresInSeconds": 2}),
+            json!({"found": true, "url": ANY, "token": ANY, "method": "GET", "expiresAt": "2023-11-14T22:13:22Z", "expiresAtMs": NOW + 2000, "expiresInSeconds": 2}),
         ),
         ("blob.presign", json!({"key": "none", "expiresInSeconds": 2}), json!({"found": false})),
         ("blob.delete", json!({"key": "k"}), json!({"deleted": true})),
@@ -107,7 +112,13 @@ async fn answers_have_the_members_that_the_protocol_names() {
             json!({"subject": "s"}),
             json!({"found": true, "deliveryToken": ANY, "id": ANY, "subject": "s", "payload": {"n": 1}, "deliveryCount": 1}),
         ),
-        ("queueBus.consume", json!({"subject": "s"}), json!({"found": false})),
+        ("queueBus.consume", json!({"subject": "s", "durationMs": 1}), json!({"found": false})),
+        (
+            "queueBus.publish",
+            json!({"subject": "later", "payload": 1, "delaySeconds": 60}),
+            json!({"id": ANY, "published": true}),
+        ),
+        ("queueBus.consume", json!({"subject": "later"}), json!({"found": false})),
         (
             "queueBus.ack",
             json!({"deliveryToken": "x"}),
@@ -145,6 +156,8 @@ async fn answers_have_the_members_that_the_protocol_names() {
             json!({"ok": false, "reason": "already_exists"}),
         ),
         ("fs.read", json!({"path": "d/f"}), json!({"contentBase64": "aGk=", "size": 2})),
+        ("fs.read", json!({"path": "d/f", "encoding": "utf8"}), json!({"content": "hi", "size": 2})),
+        ("fs.read", json!({"path": "d/f", "encoding": "base64"}), json!({"content": "aGk=", "size": 2})),
         (
             "fs.stat",
             json!({"path": "d/f"}),
@@ -162,6 +175,29 @@ async fn answers_have_the_members_that_the_protocol_names() {
     for (op, args, expected) in cases {
         let told = host.call("acme", op, args.clone()).await;
         assert!(fits(&told, &expected), "{op} {args}\n told {told}\n not  {expected}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_be_heeded_are_refused() {
+    let host = Host::open();
+    host.call("acme", "table.insert", json!({"table": "t", "row": {"id": "a"}})).await;
+    host.call("acme", "fs.write", json!({"path": "f", "contentBase64": "/w=="})).await;
+    let nine = vec!["n"; 9];
+    for (op, args) in [
+        ("table.query", json!({"table": "t", "orderBy": "n"})),
+        ("table.query", json!({"table": "t", "orderBy": [1]})),
+        ("table.query", json!({"table": "t", "orderBy": ["-"]})),
+        ("table.query", json!({"table": "t", "orderBy": nine})),
+        ("queueBus.publish", json!({"subject": "s", "payload": 1, "delaySeconds": -1})),
+        ("queueBus.publish", json!({"subject": "s", "payload": 1, "delaySeconds": 43_201})),
+        ("queueBus.publish", json!({"subject": "s", "payload": 1, "headers": {}})),
+        ("queueBus.consume", json!({"subject": "s", "durationMs": 0})),
+        ("queueBus.consume", json!({"subject": "s", "durationMs": 5, "leaseSeconds": 1})),
+        ("fs.read", json!({"path": "f", "encoding": "utf8"})),
+        ("fs.read", json!({"path": "f", "encoding": "latin1"})),
+    ] {
+        assert_eq!(host.refused("acme", op, args.clone()).await, "invalid_argument", "{op} {args}");
     }
 }
 

@@ -80,7 +80,23 @@ pub(super) fn triggers(list: &[Value], around: &Around<'_>, problems: &mut Vec<P
         }
         listening.push(found);
     }
+    unheeded_groups(list, around, problems);
     listening
+}
+
+/// Refuses a group of consumers where no trigger reads as it: whoever else takes a message is one of all that do.
+fn unheeded_groups(list: &[Value], around: &Around<'_>, problems: &mut Vec<Problem>) {
+    let listens = |trigger: &&Value| trigger.get("type").is_some_and(|kind| kind == "event");
+    let named = list.iter().filter(listens).filter_map(|trigger| trigger.get("nodeId")?.as_str());
+    let named: BTreeSet<&str> = named.collect();
+    for (id, place) in around.places {
+        let has_group = giver(id, around).is_some_and(|giver| giver.config.contains_key("consumerGroup"));
+        if has_group && !named.contains(id) {
+            let message =
+                "only a trigger reads as a group of consumers; name this node in one, or leave it out";
+            problems.push(Problem::at(format!("/nodes/{place}/config/consumerGroup"), message));
+        }
+    }
 }
 
 /// The node that a trigger names, where it is one that gives messages.
@@ -123,7 +139,7 @@ fn listen(
         (None, Some(given)) => given,
         (Some(None), _) | (None, None) => return None,
     };
-    if !around.capabilities.surfaces {
+    if !around.capabilities.surfaces.contains("queueBus") {
         let required = match kind {
             SourceKind::Queue => "queueBus.supported",
             SourceKind::Stream => "queueBus.stream.supported",

@@ -17,7 +17,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value};
 use tokio_postgres::types::{FromSql, Kind, Type};
 
-use super::{calendar, numeric};
+use super::numeric;
+use crate::calendar;
 
 type Unreadable = Box<dyn Error + Sync + Send>;
 

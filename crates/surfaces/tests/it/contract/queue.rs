@@ -33,6 +33,7 @@ macro_rules! all {
             [
                 a_message_comes_back_when_its_lease_is_over,
                 a_message_that_is_postponed_comes_back_later_and_counts_one_more,
+                a_message_for_later_is_with_nobody_until_its_delay_is_over,
                 a_late_acknowledgement_counts_until_the_message_is_handed_over_again,
                 what_a_named_consumer_held_can_be_given_back_at_once,
                 it_is_known_when_to_look_again,
@@ -235,6 +236,26 @@ pub(crate) mod laws {
         assert!(port.postpone(&scope("acme"), again.token.clone(), 5000).await.unwrap());
         assert!(port.ack(&scope("acme"), again.token).await.unwrap(), "it is still with its consumer");
         assert_eq!(consume_at(port, 1_000_000).await, None);
+    }
+
+    pub(crate) async fn a_message_for_later_is_with_nobody_until_its_delay_is_over(port: &dyn Queue) {
+        let at = scope("acme");
+        let id = port.publish_later(&at, "jobs".into(), json!("later"), 60_000).await.unwrap();
+        publish(port, json!("now")).await;
+        assert_eq!(consume(port).await.unwrap().payload, json!("now"));
+        assert_eq!(consume_at(port, 29_999).await, None);
+        assert!(!port.ack(&at, format!("{id}.0")).await.unwrap(), "nobody has a token of it");
+        let late = scope_at("acme", NOW + 40_000);
+        port.consume(&late, Consume::of("jobs")).await.unwrap().unwrap();
+        assert_eq!(port.due(&late, "jobs").await.unwrap(), Some(Millis(NOW + 60_000)));
+        let delivery = consume_at(port, 60_000).await.unwrap();
+        assert_eq!((delivery.id, delivery.payload, delivery.deliveries), (id, json!("later"), 1));
+        let day = 24 * 60 * 60 * 1000;
+        let refused = port.publish_later(&at, "jobs".into(), json!(1), day).await.unwrap_err();
+        assert!(refused.code == Code::InvalidArgument && refused.message.contains("43200"), "{refused:?}");
+        let once = at.with_effect("e");
+        let first = port.publish_later(&once, "later".into(), json!(1), 1000).await.unwrap();
+        assert_eq!(port.publish_later(&once, "later".into(), json!(1), 1000).await.unwrap(), first);
     }
 
     pub(crate) async fn what_a_named_consumer_held_can_be_given_back_at_once(port: &dyn Queue) {

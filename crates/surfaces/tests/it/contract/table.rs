@@ -13,6 +13,9 @@ macro_rules! all {
                 pages_have_every_row_once_in_one_order,
                 pages_go_on_behind_rows_that_come_and_go,
                 a_cursor_is_good_for_its_query_alone,
+                rows_come_in_the_order_that_is_asked_for_on_every_page,
+                pages_of_an_order_go_on_behind_rows_that_come_and_go,
+                objects_have_no_order,
                 a_filter_has_the_rows_that_say_the_same,
                 a_change_under_an_identity_happens_once,
             ]
@@ -24,7 +27,7 @@ pub(crate) use all;
 pub(crate) mod laws {
     use serde_json::{Value, json};
     use surfaces::Code;
-    use surfaces::table::{Kind, Query, Row, Tables};
+    use surfaces::table::{Kind, OrderBy, Query, Row, Tables};
 
     use crate::helper::scope;
 
@@ -36,7 +39,20 @@ pub(crate) mod laws {
     }
 
     fn query(filter: Value, limit: usize, cursor: Option<String>) -> Query {
-        Query { table: "t".into(), filter: row(filter), limit, cursor }
+        Query { table: "t".into(), filter: row(filter), order: Vec::new(), limit, cursor }
+    }
+
+    /// The ids of one page, and where the next begins.
+    async fn page(
+        port: &dyn Tables,
+        order: &[&str],
+        limit: usize,
+        cursor: Option<String>,
+    ) -> (Vec<String>, Option<String>) {
+        let order = order.iter().map(|by| OrderBy::parse(by)).collect();
+        let asked = Query { order, ..query(json!({}), limit, cursor) };
+        let found = port.query(&scope("acme"), asked).await.unwrap();
+        (found.rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect(), found.next)
     }
 
     async fn insert(port: &dyn Tables, value: Value) {
@@ -186,6 +202,76 @@ pub(crate) mod laws {
         let foreign = port.query(&scope("other"), query(json!({"n": 1}), 1, Some(cursor.clone()))).await;
         assert_eq!(foreign.unwrap_err().code, Code::InvalidArgument);
         assert_eq!(port.query(&at, query(json!({"n": 1}), 9, Some(cursor))).await.unwrap().rows.len(), 2);
+    }
+
+    pub(crate) async fn rows_come_in_the_order_that_is_asked_for_on_every_page(port: &dyn Tables) {
+        for (id, n, s, b) in [
+            ("a", json!(2), json!("x"), json!(true)),
+            ("b", json!(10), json!("y"), json!(false)),
+            ("c", json!(1.5), json!("x"), json!(null)),
+            ("d", json!(null), json!("ä"), json!(true)),
+            ("e", json!(2.0), json!("Z"), json!(false)),
+        ] {
+            insert(port, json!({"id": id, "n": n, "s": s, "b": b})).await;
+        }
+        let cases: [(&[&str], &str); 8] = [
+            (&["n"], "dcaeb"),
+            (&["-n"], "baecd"),
+            (&["s"], "eacbd"),
+            (&["-s", "n"], "dbcae"),
+            (&["b"], "cbead"),
+            (&["-b", "-n"], "adbec"),
+            (&["-id"], "edcba"),
+            (&["nobody has this"], "abcde"),
+        ];
+        for (order, expected) in cases {
+            for limit in [1, 2, 5, 1000] {
+                let (mut seen, mut cursor) = (String::new(), None);
+                loop {
+                    let (ids, next) = page(port, order, limit, cursor).await;
+                    assert!(ids.len() <= limit);
+                    seen.extend(ids);
+                    cursor = next;
+                    if cursor.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(seen, expected, "{order:?} by {limit}");
+            }
+        }
+        let (_, next) = page(port, &["n"], 1, None).await;
+        for other in [vec!["-n"], vec!["n", "s"], vec![]] {
+            let order = other.iter().map(|by| OrderBy::parse(by)).collect();
+            let wrong = Query { order, ..query(json!({}), 1, next.clone()) };
+            let refused = port.query(&scope("acme"), wrong).await.unwrap_err();
+            assert_eq!(
+                refused.code,
+                Code::InvalidArgument,
+                "a cursor is good for its order alone: {other:?}"
+            );
+        }
+    }
+
+    pub(crate) async fn pages_of_an_order_go_on_behind_rows_that_come_and_go(port: &dyn Tables) {
+        let at = scope("acme");
+        for (id, n) in [("a", 40), ("b", 30), ("c", 20), ("d", 10)] {
+            insert(port, json!({"id": id, "n": n})).await;
+        }
+        let (seen, next) = page(port, &["n"], 2, None).await;
+        assert_eq!(seen, ["d", "c"]);
+        // The last row that was seen goes away, and one comes on either side of its place.
+        port.delete(&at, "t".into(), "c".into()).await.unwrap();
+        insert(port, json!({"id": "e", "n": 15})).await;
+        insert(port, json!({"id": "f", "n": 25})).await;
+        let (seen, next) = page(port, &["n"], 10, next).await;
+        assert_eq!((seen, next), (vec!["f".to_owned(), "b".into(), "a".into()], None));
+    }
+
+    pub(crate) async fn objects_have_no_order(port: &dyn Tables) {
+        insert(port, json!({"id": "a", "o": {"x": 1}})).await;
+        let wrong = Query { order: vec![OrderBy::parse("o")], ..query(json!({}), 1, None) };
+        let refused = port.query(&scope("acme"), wrong).await.unwrap_err();
+        assert!(refused.code == Code::InvalidArgument && refused.message.contains("`o`"), "{refused:?}");
     }
 
     pub(crate) async fn a_filter_has_the_rows_that_say_the_same(port: &dyn Tables) {

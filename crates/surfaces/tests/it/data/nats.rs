@@ -1,5 +1,6 @@
 //! A real NATS server with JetStream.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -81,6 +82,26 @@ async fn a_server_is_waited_at_for_a_message_and_for_one_that_was_postponed() {
     assert!(queue.ack(&at, again.token).await.unwrap());
     let impatient = Consume { wait_ms: 1, ..Consume::of("jobs") };
     assert_eq!(queue.consume(&at, impatient).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_message_for_later_is_handed_over_when_its_delay_is_over_and_not_before() {
+    let Some((queue, _server)) = open().await else { return };
+    let at = scope("acme");
+    let later = queue.publish_later(&at, "jobs".into(), json!("later"), 3_600_000).await.unwrap();
+    let soon = queue.publish_later(&at, "jobs".into(), json!("soon"), 50).await.unwrap();
+    let now = queue.publish(&at, "jobs".into(), json!("now")).await.unwrap();
+    let patient = Consume { wait_ms: 60_000, ..Consume::of("jobs") };
+    let mut taken = BTreeSet::new();
+    for _ in 0..2 {
+        let delivery = queue.consume(&at, patient.clone()).await.unwrap().unwrap();
+        assert_eq!(delivery.deliveries, 1, "what came early is no delivery");
+        assert!(queue.ack(&at, delivery.token).await.unwrap());
+        taken.insert(delivery.id);
+    }
+    assert_eq!(taken, [now, soon].into());
+    let impatient = Consume { wait_ms: 1, ..Consume::of("jobs") };
+    assert_eq!(queue.consume(&at, impatient).await.unwrap(), None, "an hour is not over: {later}");
 }
 
 #[tokio::test]

@@ -1,9 +1,19 @@
-//! Moments as PostgreSQL counts them, from the beginning of the year 2000.
+//! Moments and days as texts of ISO 8601. They are counted as PostgreSQL does, from the beginning of the year 2000.
+
+use crate::call::Millis;
 
 const DAY: i64 = 86_400_000_000;
+/// The milliseconds from 1970 to 2000.
+const YEAR_2000_MS: i64 = 946_684_800_000;
+
+/// A moment of a call, in UTC.
+pub(crate) fn utc(at: Millis) -> String {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    moment(millis.saturating_sub(YEAR_2000_MS).saturating_mul(1000), "Z")
+}
 
 /// A moment, with that zone behind it.
-pub(super) fn moment(micros: i64, zone: &str) -> String {
+pub(crate) fn moment(micros: i64, zone: &str) -> String {
     match micros {
         i64::MAX => "infinity".to_owned(),
         i64::MIN => "-infinity".to_owned(),
@@ -12,7 +22,7 @@ pub(super) fn moment(micros: i64, zone: &str) -> String {
 }
 
 /// A day.
-pub(super) fn date(days: i32) -> String {
+pub(crate) fn date(days: i32) -> String {
     match days {
         i32::MAX => "infinity".to_owned(),
         i32::MIN => "-infinity".to_owned(),
@@ -21,7 +31,7 @@ pub(super) fn date(days: i32) -> String {
 }
 
 /// A time of the day; no more digits behind the second than it has.
-pub(super) fn time(micros: i64) -> String {
+pub(crate) fn time(micros: i64) -> String {
     let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let mut text = format!("{hours:02}:{minutes:02}:{seconds:02}");
@@ -86,5 +96,7 @@ mod tests {
         assert_eq!(moment(i64::MAX, "Z"), "infinity");
         assert_eq!(moment(i64::MIN, "Z"), "-infinity");
         assert_eq!(time(DAY - 1), "23:59:59.999999");
+        assert_eq!(utc(Millis(0)), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(Millis(1_700_000_000_250)), "2023-11-14T22:13:20.25Z");
     }
 }
