@@ -1,5 +1,7 @@
 //! What the host says of itself.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use server::http::Settings;
 
@@ -139,6 +141,16 @@ async fn models_are_told_of_where_they_are_served_and_nowhere_else() {
     for family in families {
         assert!(without[family].is_null() && with[family].is_object(), "{family}");
         assert_eq!(with[family], with["capabilities"][family]);
+    }
+    let always =
+        ["recursionLimit", "runTimeoutMs", "maxLoopIterations", "escalationThreshold", "reasoningVerbosity"];
+    let of_models = ["ai.provider", "ai.model", "model", "temperature", "maxTokens", "promptOverrides"];
+    for (host, expected) in [(&without, always.to_vec()), (&with, [&always[..], &of_models].concat())] {
+        let told: BTreeSet<&str> =
+            host["configurable"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(told, expected.into_iter().collect(), "what is taken is told");
+        let reasoning = serde_json::json!({"verbosity": "summary", "tokenLimit": 512, "streaming": true});
+        assert_eq!(host["agents"]["reasoning"], reasoning);
     }
     assert_eq!(with["supportedEnvelopes"].as_array().unwrap().len(), 4);
     assert_eq!((&without["limits"]["schemaRounds"], &with["limits"]["schemaRounds"]), (&0.into(), &2.into()));
