@@ -57,6 +57,11 @@ pub trait Children {
         None
     }
 
+    /// Whether the host talks with people, rather than asking them one question.
+    fn converses(&self) -> bool {
+        true
+    }
+
     /// How sure a decision of an agent has to be, where its pack says so.
     fn threshold(&self, _agent_id: &str) -> Option<f64> {
         None

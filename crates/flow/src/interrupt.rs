@@ -8,6 +8,7 @@ mod conversation;
 
 use serde_json::{Value, json};
 
+use crate::definition::decision::is_decision;
 use crate::definition::exposed::form;
 use crate::definition::{ExposedType, Node, NodeType};
 use crate::engine::Refusal;
@@ -105,7 +106,7 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
         }
         "clarification" => clarification::judge(interrupt, reply.value).map(decided),
         "external-event" => correlates(interrupt, reply.value).map(|()| decided(reply.value.clone())),
-        "low-confidence" => Ok(low_confidence(reply)),
+        "low-confidence" => low_confidence(node, reply),
         "conversation.exchange" => conversation::judge(node, interrupt, reply),
         _ => Ok(decided(reply.value.clone())),
     }
@@ -117,16 +118,22 @@ pub fn takes_tokens(node: &Node) -> bool {
 }
 
 /// An operator lets the decision stand, puts another in its place, or rejects it.
-fn low_confidence(reply: &Reply<'_>) -> Judgement {
+fn low_confidence(node: &Node, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
     let action = reply.value.get("action").or_else(|| reply.value.get("decision")).and_then(Value::as_str);
     let rejected = matches!(action, Some("reject" | "rejected"));
-    Judgement::Decided(Decided {
+    // It is recorded as a decision of the supervisor, so it has the form of one.
+    let other = reply.value.get("decision").filter(|decision| !decision.is_string() && !decision.is_null());
+    if node.kind == NodeType::Supervisor && !rejected && other.is_some_and(|other| !is_decision(other)) {
+        let message = "`decision` is one of next-worker, ask-user and terminate, with the members of that kind and no others";
+        return Err(bad(message, json!({"path": "/decision"})));
+    }
+    Ok(Judgement::Decided(Decided {
         value: reply.value.clone(),
         outcome: if rejected { Outcome::Rejected } else { Outcome::Accepted },
         by: reply.by.to_owned(),
         ballot: None,
         turn: None,
-    })
+    }))
 }
 
 /// Every member of the correlation has to be in the event, with the same value.

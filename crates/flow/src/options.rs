@@ -15,6 +15,9 @@ pub const MAX_METADATA_BYTES: usize = 8192;
 /// The most bytes of the inputs of a run: they become variables, and stand in every snapshot.
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
 
+/// The longest name of a model, in bytes.
+pub const MAX_MODEL_BYTES: usize = 256;
+
 /// Something that a caller may not ask for: where, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
@@ -141,8 +144,13 @@ pub fn check_configurable(
     {
         problems.push(problem(at("reasoningVerbosity"), "one of summary, full, off"));
     }
-    if configurable.contains_key("budget") {
-        problems.push(problem(at("budget"), "not served here"));
+    for name in ["budget", "distillation"] {
+        if configurable.contains_key(name) {
+            problems.push(problem(at(name), "not served here"));
+        }
+    }
+    if configurable.get("promptOverrides").is_some_and(|given| !given.is_object() && !given.is_null()) {
+        problems.push(problem(at("promptOverrides"), "an object has to stand here"));
     }
     check_model(configurable, providers, problems);
 }
@@ -164,6 +172,18 @@ fn check_model(configurable: &Map<String, Value>, providers: &[&str], problems: 
                 problems.push(problem(path, format!("one of {}", providers.join(", "))));
             }
             _ => {}
+        }
+    }
+    for (path, value) in [
+        ("/configurable/model", configurable.get("model")),
+        ("/configurable/ai/model", nested.and_then(|ai| ai.get("model"))),
+        ("/configurable/ai.model", configurable.get("ai.model")),
+    ] {
+        let fits = |value: &Value| {
+            value.as_str().is_some_and(|name| (1..=MAX_MODEL_BYTES).contains(&name.len())) || value.is_null()
+        };
+        if value.is_some_and(|value| !fits(value)) {
+            problems.push(problem(path, format!("a text of 1 to {MAX_MODEL_BYTES} bytes")));
         }
     }
 }

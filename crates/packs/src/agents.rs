@@ -39,11 +39,20 @@ pub struct CatalogueEntry {
     /// The capabilities that it wants and this host lacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
+    /// Whether it wants to remember what this host does not keep for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub memory_degraded: bool,
+    /// What of memory is not there for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub degraded_memory_dimensions: Vec<&'static str>,
 }
 
 /// The agents of a pack as a catalogue shows them. `lacks` says which capabilities this host does not have.
 pub fn catalogue(manifest: &Manifest, lacks: impl Fn(&str) -> bool) -> Vec<CatalogueEntry> {
+    let without_memory = lacks("memory");
     let entry = |agent: &AgentManifest| CatalogueEntry {
+        memory_degraded: without_memory && !memory_of(agent).is_empty(),
+        degraded_memory_dimensions: if without_memory { memory_of(agent) } else { Vec::new() },
         agent_id: agent.agent_id.clone(),
         persona: agent.persona.clone(),
         label: agent.label.clone().unwrap_or_else(|| agent.persona.clone()),
@@ -64,6 +73,19 @@ pub fn catalogue(manifest: &Manifest, lacks: impl Fn(&str) -> bool) -> Vec<Catal
             .collect(),
     };
     manifest.agents().iter().map(entry).collect()
+}
+
+/// What an agent wants of a memory.
+fn memory_of(agent: &AgentManifest) -> Vec<&'static str> {
+    let shape = agent.memory_shape.unwrap_or_default();
+    let (wants, mut dimensions) = (|flag: Option<bool>| flag == Some(true), Vec::new());
+    if wants(shape.scratchpad) || wants(shape.conversation) {
+        dimensions.extend(["read", "write"]);
+    }
+    if wants(shape.long_term) {
+        dimensions.push("long-term-durability");
+    }
+    dimensions
 }
 
 /// Whether an agent may use a tool: it is on the list, as it is written there. An agent without a list uses none.

@@ -46,9 +46,10 @@ impl Overrides {
         let text = |value: &Value| {
             value.as_str().filter(|text| (1..=256).contains(&text.len())).map(ToOwned::to_owned)
         };
+        // As with every limit of the host, whoever asks for more gets what there is.
         let room = |value: &Value| {
-            let room = value.as_u64().and_then(|room| u32::try_from(room).ok());
-            room.filter(|room| (1..=MAX_OUTPUT_TOKENS).contains(room))
+            let room = value.as_u64().filter(|room| *room > 0)?;
+            Some(u32::try_from(room).unwrap_or(u32::MAX).min(MAX_OUTPUT_TOKENS))
         };
         macro_rules! member {
             ($value:expr, $pointer:literal, $message:literal, $read:expr) => {
@@ -84,12 +85,7 @@ impl Overrides {
                 "it is a number from 0 to 2",
                 |value: &Value| value.as_f64().filter(|number| (0.0..=2.0).contains(number))
             ),
-            max_tokens: member!(
-                plain("maxTokens"),
-                "/maxTokens",
-                "it is a whole number from 1 to 1048576",
-                room
-            ),
+            max_tokens: member!(plain("maxTokens"), "/maxTokens", "it is a whole number from 1", room),
             prompts: plain("promptOverrides").map(by_kind).unwrap_or_default(),
             verbosity: member!(
                 plain("reasoningVerbosity"),
@@ -124,6 +120,11 @@ mod tests {
                 .unwrap_err();
         let pointers: Vec<_> = problems.iter().map(|problem| problem.pointer.as_str()).collect();
         assert_eq!(pointers, ["/ai/credentialRef", "/temperature", "/maxTokens"]);
+        for (asked, given) in
+            [(1, 1), (u64::from(MAX_OUTPUT_TOKENS), MAX_OUTPUT_TOKENS), (u64::MAX, MAX_OUTPUT_TOKENS)]
+        {
+            assert_eq!(read(json!({"maxTokens": asked})).unwrap().max_tokens, Some(given), "{asked}");
+        }
         assert!(!format!("{problems:?}").contains("sk-proj"));
     }
 }

@@ -9,10 +9,8 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use super::node_type::NodeType;
-use super::{Capabilities, Problem};
+use super::{Capabilities, Problem, decision};
 
-/// The most children that one decision of a plan may name.
-const MAX_WORKERS: usize = 1000;
 /// The longest goal of a guided node: it is repeated to the agent with every step.
 const MAX_GOAL_CHARACTERS: usize = 4096;
 
@@ -70,6 +68,25 @@ pub(crate) fn interrupt_problem(asked: &serde_json::Map<String, Value>) -> Optio
     problems.into_iter().next().map(|problem| problem.path)
 }
 
+/// Refuses what only makes a node pretend, in a workflow that may not. The plan of a supervisor is no pretence: it is how a workflow
+/// without a model decides.
+pub(super) fn check_pretence(
+    kind: NodeType,
+    config: &serde_json::Map<String, Value>,
+    path: &str,
+    problems: &mut Vec<Problem>,
+) {
+    if kind != NodeType::Supervisor {
+        return;
+    }
+    for member in ["mockConfidence", "mockPendingDecision"] {
+        if config.contains_key(member) {
+            let message = "this is for conformance suites; leave it out";
+            problems.push(requires(format!("{path}/{member}"), message, "conformance.mockAgent"));
+        }
+    }
+}
+
 fn requires(path: String, message: &str, capability: &'static str) -> Problem {
     Problem { required_capability: Some(capability), ..Problem::at(path, message) }
 }
@@ -83,6 +100,11 @@ fn check_dispatch(config: &Value, path: &str, capabilities: &Capabilities, probl
     if parallel && !capabilities.fan_out {
         let message = "`parallel` is not served here; use `sequential`";
         problems.push(requires(format!("{path}/fanOutPolicy"), message, "dispatch.fanOutSupported"));
+    }
+    let converses = config.get("askUserRouting").and_then(Value::as_str) == Some("conversation");
+    if converses && !capabilities.conversation {
+        let message = "conversations are not served here; use `clarification` or `auto`";
+        problems.push(requires(format!("{path}/askUserRouting"), message, "conversationPrimitive"));
     }
     if let Some(policy) = config.get("joinPolicy") {
         if !parallel {
@@ -299,9 +321,9 @@ pub fn schema(kind: NodeType) -> Option<Value> {
         }),
         NodeType::Supervisor => json!({
             "properties": {
-                "mockDispatchPlan": {"type": "array", "maxItems": 1000, "items": decision()},
-                "mockDecisions": {"type": "array", "maxItems": 1000, "items": decision()},
-                "mockPendingDecision": decision(),
+                "mockDispatchPlan": {"type": "array", "maxItems": 1000, "items": decision::schema()},
+                "mockDecisions": {"type": "array", "maxItems": 1000, "items": decision::schema()},
+                "mockPendingDecision": decision::schema(),
                 "mockConfidence": true
             }
         }),
@@ -336,28 +358,7 @@ pub fn schema(kind: NodeType) -> Option<Value> {
                 "turnCount": {"type": "integer", "minimum": 0, "maximum": 1000}
             }
         }),
-        NodeType::MockAgent => json!({
-            "additionalProperties": false,
-            "properties": {
-                "agentId": {"type": "string", "minLength": 3},
-                "mockReasoning": {"anyOf": [{"type": "boolean"}, {
-                    "type": "object", "required": ["summary"],
-                    "properties": {"summary": text(), "streamChunks": {"type": "array", "items": text()}}
-                }]},
-                "mockToolCalls": {"type": "array", "maxItems": 1000, "items": {
-                    "type": "object", "required": ["toolId"], "properties": {"toolId": text()}
-                }},
-                "mockHandoff": {
-                    "type": "object", "required": ["toAgentId"],
-                    "properties": {"toAgentId": {"type": "string", "minLength": 3}}
-                },
-                "mockDecision": {
-                    "type": "object", "required": ["decision"],
-                    "properties": {"confidence": {"type": "number", "minimum": 0, "maximum": 1}}
-                },
-                "mockConfidence": {"type": "number", "minimum": 0, "maximum": 1}
-            }
-        }),
+        NodeType::MockAgent => super::mock_agent::schema(),
         NodeType::SecretEcho => {
             json!({"required": ["secretId"], "properties": {"secretId": {"type": "string", "minLength": 1}}})
         }
@@ -376,7 +377,7 @@ fn asked(kind: &str, data: &Value, required: bool) -> Value {
     json!({"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": then})
 }
 
-fn closed(required: &[&str], properties: &Value) -> Value {
+pub(super) fn closed(required: &[&str], properties: &Value) -> Value {
     json!({
         "type": "object", "required": required, "additionalProperties": false, "properties": properties,
     })
@@ -400,33 +401,4 @@ fn questions() -> Value {
 
 fn mapping() -> Value {
     json!({"type": "object", "additionalProperties": {"type": "string", "minLength": 1}})
-}
-
-fn decision() -> Value {
-    json!({"oneOf": [
-        {
-            "type": "object", "required": ["kind", "nextWorkerIds"], "additionalProperties": false,
-            "properties": {
-                "kind": {"const": "next-worker"},
-                "nextWorkerIds": {
-                    "type": "array", "minItems": 1, "maxItems": MAX_WORKERS,
-                    "items": {"type": "string", "minLength": 1, "maxLength": 256}
-                },
-                "confidence": {"type": "number", "minimum": 0, "maximum": 1}
-            }
-        },
-        {
-            "type": "object", "required": ["kind", "prompt"], "additionalProperties": false,
-            "properties": {"kind": {"const": "ask-user"}, "prompt": {"type": "string"}}
-        },
-        {
-            "type": "object", "required": ["kind"], "additionalProperties": false,
-            "properties": {
-                "kind": {"const": "terminate"},
-                "reason": {"type": "string"},
-                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-                "successCriteria": {"type": "array"}
-            }
-        }
-    ]})
 }

@@ -136,8 +136,7 @@ impl NodeType {
 
     /// The capability that the type needs, where the host does not serve it.
     pub fn missing_capability(self, capabilities: &Capabilities, workflow_id: &str) -> Option<&'static str> {
-        let of_conformance =
-            workflow_id.starts_with("conformance-") || workflow_id.starts_with("openwop-smoke-");
+        let pretends = may_pretend(capabilities, workflow_id);
         let (served, name) = match self {
             Self::ConversationGate => (capabilities.conversation, "conversationPrimitive"),
             Self::Supervisor => (capabilities.orchestrator, "orchestrator.supported"),
@@ -147,10 +146,9 @@ impl NodeType {
                     (capabilities.surfaces.contains(surface), surface_flag(surface))
                 }
                 // The one that pretends is for tests alone.
-                Family::Model if called == CalledType::MockAi => (
-                    capabilities.models && (capabilities.mock_agent || of_conformance),
-                    "conformance.mockAgent",
-                ),
+                Family::Model if called == CalledType::MockAi => {
+                    (capabilities.models && pretends, "conformance.mockAgent")
+                }
                 Family::Model => (capabilities.models, "aiProviders.supported"),
                 Family::Agent => (capabilities.agents, "agents.manifestRuntime.supported"),
                 Family::Mcp { .. } => (capabilities.mcp_client, "mcp.supported"),
@@ -166,7 +164,7 @@ impl NodeType {
             | Self::SecretEcho
             | Self::CostEmit
             | Self::ModelCapabilityInsufficient
-            | Self::ArtifactEmit => (capabilities.mock_agent || of_conformance, "conformance.mockAgent"),
+            | Self::ArtifactEmit => (pretends, "conformance.mockAgent"),
             Self::Start
             | Self::End
             | Self::Noop
@@ -190,6 +188,12 @@ impl NodeType {
         };
         (!served).then_some(name)
     }
+}
+
+/// Whether nodes of a workflow may pretend: it is one of a conformance suite, or the host lets anybody.
+pub(crate) fn may_pretend(capabilities: &Capabilities, workflow_id: &str) -> bool {
+    let prefixes = ["conformance-", "openwop-smoke-"];
+    capabilities.mock_agent || prefixes.iter().any(|prefix| workflow_id.starts_with(prefix))
 }
 
 /// The flag of the discovery document for a surface.

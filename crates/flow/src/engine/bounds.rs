@@ -16,6 +16,11 @@ pub const MAX_VALUE_DEPTH: usize = 96;
 /// values still fit there.
 pub const MAX_VALUE_BYTES: usize = 4 << 20;
 
+/// How many tokens of its reasons an agent tells where the caller wants a summary.
+pub const MAX_REASONING_TOKENS: usize = 512;
+/// The same in bytes, four for a token.
+pub const MAX_REASONING_BYTES: usize = 4 * MAX_REASONING_TOKENS;
+
 /// How often one run may be told something that decides nothing: a vote of several, a turn of a conversation, a question
 /// back, a pause. Whoever talks on without end would make a log that takes longer to fold with every word.
 pub const MAX_ROUNDS: u64 = 10_000;

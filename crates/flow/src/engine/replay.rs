@@ -86,6 +86,11 @@ impl<'a> Recorded<'a> {
         event.payload.get("threshold").and_then(Value::as_f64)
     }
 
+    /// Whether a conversation was opened in the recorded event.
+    pub(super) fn converses(&self, sequence: u64) -> bool {
+        self.at(sequence).is_some_and(|event| event.kind == EventKind::ConversationOpened)
+    }
+
     /// The agent that control went to in the recorded event, where it is that.
     pub(super) fn handed_to(&self, sequence: u64) -> Option<String> {
         self.at(sequence).filter(|event| event.kind == EventKind::AgentHandoff)?;

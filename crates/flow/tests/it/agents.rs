@@ -1,6 +1,7 @@
 //! What agents say, and in which order: the agent that pretends, and the supervisor.
 
 use flow::definition::{Capabilities, Definition};
+use flow::engine::bounds::MAX_REASONING_BYTES;
 use flow::event::{EventKind, event_id};
 use flow::run::RunStatus;
 use serde_json::{Value, json};
@@ -61,8 +62,57 @@ fn a_mock_agent_says_things_in_their_order_and_nothing_that_it_was_not_told() {
 }
 
 #[test]
+fn what_a_mock_agent_decides_is_told_with_its_reasons_and_its_own_confidence_alone() {
+    let decided = |config: Value| {
+        let world = mock(config);
+        (world.find(EventKind::AgentDecided)[0].payload.clone(), world.status())
+    };
+    let agent = "host:mock-agent:m";
+    let cases = [
+        (
+            json!({"mockDecision": {"decision": "go", "confidence": 0.9, "reasoning": "why"}}),
+            json!({"agentId": agent, "decision": "go", "confidence": 0.9, "reasoning": "why"}),
+        ),
+        // The shorthand is for agents that decide nothing else.
+        (
+            json!({"mockDecision": {"decision": "go"}, "mockConfidence": 0.1}),
+            json!({"agentId": agent, "decision": "go"}),
+        ),
+        (
+            json!({"mockDecision": {"decision": "go", "confidence": 0.9}, "mockConfidence": 0.1}),
+            json!({"agentId": agent, "decision": "go", "confidence": 0.9}),
+        ),
+    ];
+    for (config, expected) in cases {
+        let (told, status) = decided(config.clone());
+        assert_eq!((Value::Object(told), status), (expected, RunStatus::Completed), "{config}");
+    }
+}
+
+#[test]
+fn the_whole_trace_is_told_where_the_caller_wants_it_and_its_beginning_otherwise() {
+    let long = "ä".repeat(MAX_REASONING_BYTES);
+    let whole = |chunks: &[&str]| json!({"mockReasoning": {"summary": "s", "trace": long, "tokenCount": 7, "streamChunks": chunks}});
+    let summary = &long[..MAX_REASONING_BYTES];
+    for (verbosity, config, expected) in [
+        (None, whole(&[]), summary),
+        (Some("summary"), whole(&[]), summary),
+        (Some("full"), whole(&[]), long.as_str()),
+        (Some("summary"), whole(&[&long]), long.as_str()),
+        (Some("full"), json!({"mockReasoning": {"summary": "s", "tokenCount": 7}}), "s"),
+    ] {
+        let configurable = verbosity.map_or(json!({}), |wanted| json!({"reasoningVerbosity": wanted}));
+        let world = mock_with(config, configurable);
+        let told = &world.find(EventKind::AgentReasoned)[0].payload;
+        assert!(told["reasoning"] == expected, "{verbosity:?}");
+        assert_eq!((&told["summary"], &told["tokenCount"]), (&json!("s"), &json!(7)));
+    }
+}
+
+#[test]
 fn a_call_of_a_tool_and_its_return_belong_together() {
-    let failing = json!({"toolId": "t", "error": {"error": "forbidden", "message": "no"}});
+    let error = json!({"error": "forbidden", "message": "no", "details": {"who": "you"}});
+    let failing = json!({"toolId": "t", "error": error});
     let world = mock(json!({"mockToolCalls": [{"toolId": "t", "result": {"r": 1}}, failing]}));
     let (called, returned) =
         (world.find(EventKind::AgentToolCalled), world.find(EventKind::AgentToolReturned));
@@ -77,8 +127,11 @@ fn a_call_of_a_tool_and_its_return_belong_together() {
     assert_ne!(called[0].payload["callId"], called[1].payload["callId"]);
     assert_eq!(returned[0].payload["status"], "ok");
     assert_eq!(
-        (&returned[1].payload["status"], &returned[1].payload["error"]["code"]),
-        (&json!("error"), &json!("forbidden"))
+        (&returned[1].payload["status"], &returned[1].payload["error"]),
+        (
+            &json!("error"),
+            &json!({"code": "forbidden", "error": "forbidden", "message": "no", "details": {"who": "you"}})
+        )
     );
 }
 
@@ -205,6 +258,22 @@ fn the_configuration_of_a_mock_agent_is_closed_and_it_is_for_conformance_alone()
         json!({"mockDecision": {"decision": 1, "confidence": 1.5}}),
         json!({"mockConfidence": -0.1}),
         json!({"mockReasoning": {}}),
+        json!({"mockReasoning": {"summary": "s", "extra": 1}}),
+        json!({"mockReasoning": {"summary": 1}}),
+        json!({"mockReasoning": {"summary": "s", "trace": 1}}),
+        json!({"mockReasoning": {"summary": "s", "tokenCount": -1}}),
+        json!({"mockReasoning": {"summary": "s", "tokenCount": 1.5}}),
+        json!({"mockToolCalls": [{"toolId": "t", "result": 1, "extra": 1}]}),
+        json!({"mockToolCalls": [{"toolId": "t", "result": 1, "durationMs": "long"}]}),
+        json!({"mockToolCalls": [{"toolId": "t", "error": "e"}]}),
+        json!({"mockToolCalls": [{"toolId": "t", "error": {"error": "e"}}]}),
+        json!({"mockToolCalls": [{"toolId": "t", "error": {"error": "", "message": "m"}}]}),
+        json!({"mockToolCalls": [{"toolId": "t", "error": {"error": "e", "message": "m", "extra": 1}}]}),
+        json!({"mockToolCalls": [{"toolId": "t", "error": {"error": "e", "message": "m", "details": 1}}]}),
+        json!({"mockHandoff": {"toAgentId": "abc", "extra": 1}}),
+        json!({"mockHandoff": {"toAgentId": "abc", "reason": 1}}),
+        json!({"mockDecision": {"decision": 1, "extra": 1}}),
+        json!({"mockDecision": {"decision": 1, "reasoning": 1}}),
     ];
     for config in wrong {
         assert!(check("conformance-a", config.clone()).is_some(), "{config}");

@@ -211,6 +211,13 @@ fn types_behind_a_gate_are_refused_where_it_is_closed() {
         ("core.dispatch", json!({}), "dispatch.supported"),
         ("core.dispatch", json!({"fanOutPolicy": "parallel"}), "dispatch.fanOutSupported"),
         ("core.dispatch", json!({"inputMapping": {"a": "b"}}), "agents.dispatchMapping"),
+        ("core.dispatch", json!({"askUserRouting": "conversation"}), "conversationPrimitive"),
+        ("core.orchestrator.supervisor", json!({"mockConfidence": 0.1}), "conformance.mockAgent"),
+        (
+            "core.orchestrator.supervisor",
+            json!({"mockPendingDecision": {"kind": "terminate"}}),
+            "conformance.mockAgent",
+        ),
         (
             "core.subWorkflow",
             json!({"workflowId": "x", "inputMapping": {"a": "b"}}),

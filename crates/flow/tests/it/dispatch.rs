@@ -163,18 +163,23 @@ fn workers_that_are_not_started() {
 #[test]
 fn a_question_of_the_supervisor_goes_to_a_person() {
     let plan = json!([{"kind": "ask-user", "prompt": "Which one?"}]);
-    for (routing, answer, kind) in [
-        ("auto", json!({"content": "this"}), "conversation.exchange"),
-        ("clarification", json!({"answers": {"answer": "this"}}), "clarification"),
+    let (said, answered) = (json!({"content": "this"}), json!({"answers": {"answer": "this"}}));
+    for (routing, converses, answer, kind) in [
+        ("auto", true, &said, "conversation.exchange"),
+        ("clarification", true, &answered, "clarification"),
+        ("auto", false, &answered, "clarification"),
+        ("conversation", true, &said, "conversation.exchange"),
+        ("conversation", false, &answered, "clarification"),
     ] {
         let nodes = [
             ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
             ("d", "core.dispatch", json!({"askUserRouting": routing})),
         ];
         let mut world = World::new(&[workflow("w", &nodes, &[("s", "d"), ("d", "s")])]);
+        world.converses = converses;
         world.create("w");
-        assert_eq!(world.run().state.interrupts["d"].kind, kind);
-        world.resolve("d", answer).unwrap();
+        assert_eq!(world.run().state.interrupts["d"].kind, kind, "{routing}, {converses}");
+        world.resolve("d", answer.clone()).unwrap();
         assert_eq!(world.status(), RunStatus::Completed);
         assert_eq!(
             world.find(EventKind::OrchestratorDecided).len(),

@@ -41,6 +41,8 @@ pub(crate) struct World {
     pub(crate) agents: BTreeMap<String, (Value, Value)>,
     /// The workflows whose runs do not begin by themselves: their end is told by the test.
     pub(crate) by_hand: BTreeSet<String>,
+    /// Whether conversations are served.
+    pub(crate) converses: bool,
     pub(crate) started: Vec<String>,
     pub(crate) cancelled: Vec<String>,
     /// The guided sessions that were asked for, in order, and those that nobody waits for any more.
@@ -53,6 +55,7 @@ pub(crate) struct World {
 pub(crate) struct Around<'w> {
     pub(crate) definitions: &'w BTreeMap<String, Arc<Definition>>,
     pub(crate) agents: &'w BTreeMap<String, (Value, Value)>,
+    pub(crate) converses: bool,
 }
 
 impl Children for Around<'_> {
@@ -62,6 +65,10 @@ impl Children for Around<'_> {
 
     fn agent(&self, workflow_id: &str) -> Option<String> {
         self.definitions.get(workflow_id)?.agent_id().map(str::to_owned)
+    }
+
+    fn converses(&self) -> bool {
+        self.converses
     }
 
     fn check_task(&self, agent_id: &str, task: &Value) -> Result<(), String> {
@@ -110,6 +117,7 @@ impl World {
             activities: Vec::new(),
             agents: BTreeMap::new(),
             by_hand: BTreeSet::new(),
+            converses: true,
             started: Vec::new(),
             cancelled: Vec::new(),
             guides: Vec::new(),
@@ -183,7 +191,8 @@ impl World {
 
     fn take(&mut self, run_id: &str, input: Input) -> Result<Vec<Event>, Refusal> {
         let (limits, now) = (self.limits, self.now);
-        let around = Around { definitions: &self.definitions, agents: &self.agents };
+        let around =
+            Around { definitions: &self.definitions, agents: &self.agents, converses: self.converses };
         let run = self.runs.get_mut(run_id).unwrap();
         let before = run.state.clone();
         let decided = decide(&run.definition, &mut run.state, input, now, &limits, &around);

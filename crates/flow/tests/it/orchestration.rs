@@ -1,6 +1,7 @@
 //! What a dispatch may be told, and what it tells.
 
 use flow::definition::{Capabilities, Definition, Problem};
+use flow::engine::Refusal;
 use flow::event::{EventKind, event_id};
 use flow::run::RunStatus;
 use serde_json::{Value, json};
@@ -91,17 +92,44 @@ fn a_decision_has_one_of_three_forms_and_nothing_beside_it() {
         json!({"kind": "next-worker", "nextWorkerIds": []}),
         json!({"kind": "next-worker", "nextWorkerIds": [""]}),
         json!({"kind": "next-worker", "nextWorkerIds": ["a"], "prompt": "?"}),
+        json!({"kind": "next-worker", "nextWorkerIds": ["a"], "confidence": 1.5}),
         json!({"kind": "ask-user"}),
+        json!({"kind": "ask-user", "prompt": ""}),
         json!({"kind": "ask-user", "prompt": "?", "reason": "r"}),
         json!({"kind": "terminate", "nextWorkerIds": ["a"]}),
+        json!({"kind": "terminate", "reason": ""}),
+        json!({"kind": "terminate", "reason": 7}),
+        json!({"kind": "terminate", "successCriteria": ["done"]}),
+        json!({"kind": "terminate", "successCriteria": [{"key": "k"}]}),
+        json!({"kind": "terminate", "successCriteria": [{"key": "", "met": true}]}),
+        json!({"kind": "terminate", "successCriteria": [{"key": "k", "met": true, "why": "w"}]}),
         json!({"kind": "other"}),
         json!({}),
     ];
+    // A person who puts another decision in the place of an unsure one is held to the same.
+    let ratified = |decision: &Value| {
+        let config = json!({"mockConfidence": 0.1});
+        let mut world = World::new(&[workflow("w", &[("s", "core.orchestrator.supervisor", config)], &[])]);
+        world.create("w");
+        let answer = world.resolve("s", json!({"action": "accept", "decision": decision}));
+        let decided = world.find(EventKind::OrchestratorDecided);
+        match answer {
+            Ok(_) => decided[0].payload["decision"] == *decision,
+            Err(Refusal::BadAnswer { semantic: false, .. }) => {
+                assert_eq!((decided.len(), world.status()), (0, RunStatus::WaitingApproval), "{decision}");
+                false
+            }
+            Err(other) => panic!("{decision}: {other:?}"),
+        }
+    };
     for decision in right {
-        assert!(plan(decision.clone()), "{decision}");
+        assert!(plan(decision.clone()) && ratified(&decision), "{decision}");
     }
     for decision in wrong {
-        assert!(!plan(decision.clone()), "{decision}");
+        assert!(!plan(decision.clone()) && !ratified(&decision), "{decision}");
+    }
+    for decision in [json!(7), json!([]), json!(true)] {
+        assert!(!ratified(&decision), "{decision}");
     }
 }
 

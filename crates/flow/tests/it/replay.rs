@@ -43,6 +43,7 @@ fn sources() -> Vec<(&'static str, World)> {
         let mut documents = vec![document];
         documents.extend(others);
         let mut world = World::new(&documents);
+        world.converses = name != "a question without conversations";
         let broken = Err(RunError::new("broken", "it broke"));
         world.outcomes.insert("effect".into(), [broken, Ok(json!({"count": 1}))].into());
         world.outcomes.insert("secret".into(), [Ok(json!({"secretSha256": "00", "secretLength": 3}))].into());
@@ -137,6 +138,17 @@ fn sources() -> Vec<(&'static str, World)> {
             assert_eq!((world.status(), world.cancelled.len()), (RunStatus::Completed, 1));
         },
     );
+
+    let plan = json!([{"kind": "ask-user", "prompt": "Which one?"}]);
+    let nodes = [
+        ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
+        ("d", "core.dispatch", json!({})),
+    ];
+    let asking = workflow("w", &nodes, &[("s", "d"), ("d", "s")]);
+    add("a question without conversations", asking, vec![], |world| {
+        world.resolve("d", json!({"answers": {"answer": "this"}})).unwrap();
+        assert_eq!(world.status(), RunStatus::Completed);
+    });
 
     add(
         "cancelled",
@@ -353,7 +365,7 @@ fn a_branch_goes_on_from_every_place() {
                     .collect();
                 for (node, kind) in open {
                     let answer = match kind.as_str() {
-                        "clarification" => json!({"answers": {"q": 1, "proceed": true}}),
+                        "clarification" => json!({"answers": {"q": 1, "proceed": true, "answer": "this"}}),
                         "conversation.exchange" => json!({"action": "close"}),
                         _ => json!({"action": "accept", "voter": "v"}),
                     };

@@ -29,6 +29,10 @@ impl Children for Around {
         definition.agent_id().map(str::to_owned)
     }
 
+    fn converses(&self) -> bool {
+        self.runs.capabilities().conversation
+    }
+
     fn threshold(&self, agent_id: &str) -> Option<f64> {
         self.agents()?.threshold(agent_id)
     }

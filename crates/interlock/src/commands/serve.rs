@@ -223,7 +223,12 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         limits: RunLimits::default(),
-        capabilities: Capabilities { mcp_mount: settings.mcp_mount.value, ..Capabilities::OURS },
+        capabilities: Capabilities {
+            mcp_mount: settings.mcp_mount.value,
+            // Where a suite is at work, it may name its workflows as it likes.
+            mock_agent: has_seams(),
+            ..Capabilities::OURS
+        },
         token_secrets: keys.map(|key| key.derive("interrupt tokens")).collect(),
         public_url: public_url.to_owned(),
         audit_key,

@@ -24,13 +24,19 @@ pub(crate) struct Served {
 impl Served {
     /// Starts one, and waits until it says where it listens.
     pub(crate) fn on(data: &Path, workflows: &Path) -> Self {
+        Self::told(data, workflows, &[])
+    }
+
+    /// The same, with these variables.
+    pub(crate) fn told(data: &Path, workflows: &Path, variables: &[(&str, &str)]) -> Self {
         let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
         command
             .arg(data)
             .arg("--workflows")
             .arg(workflows)
             .env("INTERLOCK_API_KEY", KEY)
-            .env("INTERLOCK_LOG", "warn");
+            .env("INTERLOCK_LOG", "warn")
+            .envs(variables.iter().copied());
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -105,7 +105,7 @@ pub struct AgentManifest {
 }
 
 /// What an agent remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryShape {
     /// Notes of one run.

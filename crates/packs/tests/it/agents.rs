@@ -15,7 +15,7 @@ fn agent_pack() -> Value {
         "systemPrompt": "You are a secret sauce.", "toolAllowlist": ["openwop:fetch", "vendor.acme.send"],
         "requiresCapabilities": ["host.fs", "host.kv"], "confidence": {"defaultThreshold": 0.8},
         "handoff": {"taskSchemaRef": "task.json", "returnSchemaRef": "return.json"},
-        "memoryShape": {"scratchpad": true},
+        "memoryShape": {"scratchpad": true}, "description": "Writes.",
     }]);
     manifest
 }
@@ -23,19 +23,45 @@ fn agent_pack() -> Value {
 #[test]
 fn the_catalogue_tells_everything_but_the_prompt() {
     let manifest = Manifest::from_value(&agent_pack()).unwrap();
-    let entries = serde_json::to_value(catalogue(&manifest, |capability| capability == "host.kv")).unwrap();
+    let lacks = |capability: &str| ["host.kv", "memory"].contains(&capability);
+    let entries = serde_json::to_value(catalogue(&manifest, lacks)).unwrap();
     assert_eq!(
         entries,
         json!([{
             "agentId": "vendor.acme.agents.writer", "persona": "Writer", "label": "Writer", "modelClass": "writing",
             "packName": "vendor.acme.agents", "packVersion": "2.0.0", "toolAllowlist": ["openwop:fetch", "vendor.acme.send"],
             "hasHandoffSchemas": true, "memoryShape": {"scratchpad": true}, "confidenceThreshold": 0.8, "degraded": ["host.kv"],
+            "description": "Writes.", "memoryDegraded": true, "degradedMemoryDimensions": ["read", "write"],
         }])
     );
     if let Some(path) = crate::support::protocol("schemas/agent-inventory-response.schema.json") {
         let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         assert!(validator.is_valid(&json!({"agents": entries, "total": 1})));
+    }
+}
+
+#[test]
+fn a_memory_that_the_host_does_not_have_is_told() {
+    let told = |shape: &Value, has_memory: bool| {
+        let mut pack = agent_pack();
+        pack["agents"][0]["memoryShape"] = shape.clone();
+        let manifest = Manifest::from_value(&pack).unwrap();
+        let entry = catalogue(&manifest, |capability| capability == "memory" && !has_memory).remove(0);
+        assert_eq!(entry.memory_degraded, !entry.degraded_memory_dimensions.is_empty());
+        entry.degraded_memory_dimensions
+    };
+    let cases: [(Value, &[&str]); 6] = [
+        (json!({}), &[]),
+        (json!({"scratchpad": false, "conversation": false, "longTerm": false}), &[]),
+        (json!({"scratchpad": true}), &["read", "write"]),
+        (json!({"conversation": true, "scratchpad": true}), &["read", "write"]),
+        (json!({"longTerm": true}), &["long-term-durability"]),
+        (json!({"conversation": true, "longTerm": true}), &["read", "write", "long-term-durability"]),
+    ];
+    for (shape, missing) in cases {
+        assert_eq!(told(&shape, false), missing, "{shape}");
+        assert!(told(&shape, true).is_empty(), "{shape}");
     }
 }
 

@@ -5,7 +5,10 @@
 mod parts;
 
 use ai::completion::MAX_OUTPUT_TOKENS;
+use ai::reasoning::DEFAULT_TOKEN_LIMIT;
+use flow::engine::bounds::MAX_REASONING_TOKENS;
 use flow::event::wire::LOG_SCHEMA_VERSION;
+use flow::options::MAX_MODEL_BYTES;
 use flow::trace::PROTOCOL_VERSION;
 use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
 use host::runs::bulk::MAX_BULK;
@@ -15,6 +18,9 @@ use serde_json::{Map, Value, json};
 
 use super::encoding::Encoding;
 use super::state::Service;
+
+// One limit is advertised, so there is one: that of models, and of agents that pretend.
+const _: () = assert!(MAX_REASONING_TOKENS == DEFAULT_TOKEN_LIMIT);
 
 /// The document.
 pub(super) fn document(state: &Service) -> Value {
@@ -65,10 +71,14 @@ fn configurable(state: &Service) -> Value {
         "runTimeoutMs": {"type": "integer", "min": 1, "max": limits.max_run_duration_ms},
         "maxLoopIterations": {"type": "integer", "min": 1, "max": limits.max_loop_iterations},
         "escalationThreshold": {"type": "number", "min": 0, "max": 1},
+        "reasoningVerbosity": {"type": "string", "enum": ["summary", "full", "off"]},
     });
     if state.runs.capabilities().models {
         keys["ai.provider"] = json!({"type": "string", "description": "One of `aiProviders.supported`."});
-        keys["model"] = json!({"type": "string"});
+        for name in ["model", "ai.model"] {
+            keys[name] = json!({"type": "string", "minLength": 1, "maxLength": MAX_MODEL_BYTES});
+        }
+        keys["promptOverrides"] = json!({"type": "object"});
         keys["temperature"] = json!({"type": "number", "min": 0, "max": 2});
         keys["maxTokens"] = json!({"type": "integer", "min": 1, "max": MAX_OUTPUT_TOKENS});
     }
@@ -120,6 +130,8 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
             "orchestrator": ours.orchestrator,
             "dispatch": ours.dispatch,
             "dispatchMapping": ours.dispatch_mapping,
+            // Those of models come as a whole; an agent that pretends tells its own in pieces.
+            "reasoning": {"verbosity": "summary", "tokenLimit": MAX_REASONING_TOKENS, "streaming": true},
         },
         "multiAgent": {"executionModel": {
             "supported": ours.orchestrator && ours.dispatch,
@@ -132,8 +144,11 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
         families["agents"]["manifestRuntime"] =
             json!({"supported": true, "handoffValidation": true, "installScope": "host"});
     }
-    families["toolCatalog"] =
-        json!({"supported": true, "sources": ["workflow", "mcp"], "sessionLifecycle": false});
+    let sources: &[&str] = if ours.mcp_mount { &["workflow", "mcp"] } else { &["workflow"] };
+    families["toolCatalog"] = json!({"supported": true, "sources": sources, "sessionLifecycle": false});
+    if ours.mock_agent {
+        families["conformance"] = json!({"mockAgent": true});
+    }
     if ours.mcp_mount || ours.mcp_client {
         families["mcp"] = json!({"supported": ours.mcp_client, "serverUrls": []});
     }
@@ -192,8 +207,11 @@ fn dispatch(state: &Service) -> Value {
         "models": ["child-run"],
         "fanOutSupported": ours.fan_out,
         "fanOutPolicies": ["sequential", "reject"],
-        "askUserRoutings": ["conversation", "clarification", "auto"],
+        "askUserRoutings": ["clarification", "auto"],
     });
+    if ours.conversation {
+        dispatch["askUserRoutings"] = json!(["conversation", "clarification", "auto"]);
+    }
     if ours.fan_out {
         dispatch["fanOutPolicies"] = json!(["sequential", "reject", "parallel"]);
         dispatch["joinModes"] = json!(["wait-all", "quorum", "first", "race"]);

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::fields::Fields;
 use crate::definition::condition::Path;
 use crate::definition::expression::Expression;
+use crate::definition::node_type::may_pretend;
 use crate::definition::{
     Capabilities, Condition, Edge, Node, NodeIndex, NodeType, PortValue, Problem, TriggerRule, config,
 };
@@ -94,6 +95,9 @@ fn node(
         let mut found = Vec::new();
         let path = format!("{}/config", fields.path());
         config::check(kind, &Value::Object(config.clone()), &path, capabilities, &mut found);
+        if !may_pretend(capabilities, workflow_id) {
+            config::check_pretence(kind, config, &path, &mut found);
+        }
         for problem in found {
             fields.push(Problem {
                 offending_type_id: Some(type_id.clone()),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::ask::Question;
+use super::super::bounds::MAX_REASONING_BYTES;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::super::{handoff, ids};
@@ -56,10 +57,13 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
         return Step::done(json!({"agentId": agent_id}));
     };
     let decision = mock.get("decision").cloned().unwrap_or_default();
-    let confidence = mock.get("confidence").or_else(|| config.get("mockConfidence")).cloned();
+    let confidence = mock.get("confidence").cloned();
     let mut payload = json!({"agentId": agent_id, "decision": decision});
     if let Some(confidence) = &confidence {
         payload["confidence"] = confidence.clone();
+    }
+    if let Some(why) = mock.get("reasoning") {
+        payload["reasoning"] = why.clone();
     }
     let cause = turn.emit(EventKind::AgentDecided, Some(node), payload, None);
     let threshold = threshold(turn, &agent_id);
@@ -106,8 +110,13 @@ fn reason(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
         turn.emit(EventKind::AgentReasoningDelta, Some(node), payload, None);
     }
     let summary = mock.get("summary").and_then(Value::as_str).unwrap_or("A mock agent has no reasons.");
+    let trace = mock.get("trace").and_then(Value::as_str).unwrap_or(summary);
     // What was streamed is what was reasoned, to the letter.
-    let reasoning = if chunks.is_empty() { summary.to_owned() } else { chunks.concat() };
+    let reasoning = match (chunks.is_empty(), verbosity.as_str()) {
+        (false, _) => chunks.concat(),
+        (true, "summary") => beginning(trace).to_owned(),
+        (true, _) => trace.to_owned(),
+    };
     let mut payload = json!({
         "agentId": agent_id, "reasoning": reasoning, "summary": summary, "verbosity": verbosity,
     });
@@ -115,6 +124,15 @@ fn reason(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
         payload["tokenCount"] = count.clone();
     }
     turn.emit(EventKind::AgentReasoned, Some(node), payload, None);
+}
+
+/// As much of a text as a summary holds, between two characters.
+fn beginning(text: &str) -> &str {
+    let mut end = text.len().min(MAX_REASONING_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
@@ -140,7 +158,11 @@ fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
             let text = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
             let code = text("error").or_else(|| text("code")).unwrap_or("tool_failed");
             returned["status"] = "error".into();
-            returned["error"] = json!({"code": code, "message": text("message").unwrap_or(code)});
+            returned["error"] =
+                json!({"code": code, "error": code, "message": text("message").unwrap_or(code)});
+            if let Some(details) = error.get("details") {
+                returned["error"]["details"] = details.clone();
+            }
         }
         if let Some(duration) = call.get("durationMs").and_then(Value::as_u64) {
             returned["durationMs"] = duration.into();

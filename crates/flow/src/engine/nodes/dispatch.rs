@@ -88,7 +88,7 @@ fn escalate(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, confidence: 
 
 fn ask(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) -> Step {
     let prompt = decision.get("prompt").and_then(Value::as_str).unwrap_or("What is next?").to_owned();
-    if turn.node(node).config.get("askUserRouting").and_then(Value::as_str) == Some("clarification") {
+    if !converses(turn, node) {
         let data = json!({"questions": [{"id": "answer", "question": prompt}]});
         return clarify(turn, node, data, sequence);
     }
@@ -97,6 +97,17 @@ fn ask(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) ->
     }
     conversation::open(turn, node, &prompt, None, Some(sequence));
     Step::Waits
+}
+
+/// Whether a question becomes a conversation. A host that has none asks one question; a run that is repeated does what was recorded.
+fn converses(turn: &Turn<'_>, node: NodeIndex) -> bool {
+    if turn.node(node).config.get("askUserRouting").and_then(Value::as_str) == Some("clarification") {
+        return false;
+    }
+    match &turn.recorded {
+        Some(recorded) => recorded.converses(turn.state.next_sequence),
+        None => turn.children.converses(),
+    }
 }
 
 fn clarify(turn: &mut Turn<'_>, node: NodeIndex, data: Value, cause: u64) -> Step {

@@ -7,6 +7,7 @@ use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::agent::threshold;
 use crate::definition::NodeIndex;
+use crate::definition::decision::is_decision;
 use crate::event::EventKind;
 use crate::failure::FailureCode;
 use crate::state::{Outcome, Resolution, RunError};
@@ -39,18 +40,6 @@ pub(super) fn ratified(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
     let other = resolution.value.get("decision").filter(|decision| is_decision(decision)).cloned();
     let held = resolution.interrupt.data.get("decision").cloned();
     decide(turn, node, &other.or(held).unwrap_or_else(|| json!({"kind": "terminate"})))
-}
-
-fn is_decision(value: &Value) -> bool {
-    match value.get("kind").and_then(Value::as_str) {
-        Some("next-worker") => {
-            let workers = value.get("nextWorkerIds").and_then(Value::as_array);
-            workers.is_some_and(|workers| !workers.is_empty() && workers.iter().all(Value::is_string))
-        }
-        Some("ask-user") => value.get("prompt").is_some_and(Value::is_string),
-        Some("terminate") => true,
-        _ => false,
-    }
 }
 
 /// The decision of this tick: that of the plan, and the end once the plan is through.

@@ -117,6 +117,26 @@ async fn secrets_are_advertised_where_some_are_configured() {
 }
 
 #[tokio::test]
+async fn agents_pretend_in_any_workflow_where_a_suite_is_at_work() {
+    let node = json!({
+        "id": "n", "typeId": "core.conformance.mock-agent", "name": "n", "position": {"x": 0, "y": 0}, "config": {},
+        "inputs": {},
+    });
+    let mine = json!({
+        "id": "mine", "name": "Mine", "version": "1", "nodes": [node], "edges": [], "triggers": [], "variables": [],
+        "metadata": {}, "settings": {},
+    });
+    for (seams, said, status) in [("false", json!(null), 400), ("true", json!(true), 201)] {
+        let data = TempDir::new().unwrap();
+        let served = Served::told(data.path(), &examples(), &[("OPENWOP_TEST_SEAM_ENABLED", seams)]);
+        let (_, discovery) = served.ask("GET", "/.well-known/openwop", None, KEY, None).await;
+        assert_eq!(discovery["conformance"]["mockAgent"], said, "{seams}");
+        let (answered, answer) = served.ask("POST", "/v1/workflows", Some(mine.clone()), KEY, None).await;
+        assert_eq!(answered, status, "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_collector_that_is_away_harms_nobody() {
     let data = TempDir::new().unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

@@ -27,7 +27,8 @@ const HOST_CALLS: [&str; 8] = [
 ];
 
 fn models(state: &Service) -> Option<&Models> {
-    state.runs.hands().and_then(Hands::models).filter(|models| models.is_served())
+    let served = state.runs.capabilities().models;
+    state.runs.hands().and_then(Hands::models).filter(|models| served && models.is_served())
 }
 
 fn modules(state: &Service) -> Option<&Modules> {

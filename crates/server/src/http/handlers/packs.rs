@@ -63,9 +63,11 @@ pub(in super::super) async fn agent(call: Call) -> Answered {
     }
 }
 
-/// What this host gives to agents: what it says that it does.
+/// What this host gives to agents: what it says that it does. A family may be there to say that it is not served.
 fn facts(call: &Call) -> HostFacts {
-    HostFacts::everything(discovery::families(&call.state).into_iter().map(|(name, _)| name))
+    let is_served = |family: &Value| family.get("supported").unwrap_or(family) != &Value::Bool(false);
+    let families = discovery::families(&call.state).into_iter().filter(|(_, family)| is_served(family));
+    HostFacts::everything(families.map(|(name, _)| name))
 }
 
 async fn entries(call: &Call) -> Result<Result<Vec<CatalogueEntry>, PackError>, host::runs::Refusal> {

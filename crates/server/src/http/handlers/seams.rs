@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use canon::digest::Digest;
 use flow::event::EventKind;
 use flow::trace::{Attribute, Span};
 use host::runs::create::Creation;
@@ -19,7 +20,7 @@ const MAX_CHILDREN: usize = 32;
 const STEP_MS: usize = 100;
 /// How long a fan-out may take.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The workflows that the fan-out is made of.
+/// How the names of the workflows begin that a fan-out is made of.
 const PARENT: &str = "conformance-seam-fanout";
 
 /// `GET /v1/host/sample/test/runs/{runId}/events`
@@ -129,9 +130,13 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
     if quorum.is_some_and(|quorum| quorum > ids.len() as u64) {
         return Err(wrong("`config.joinPolicy.quorum` is more than there are children"));
     }
-    let children: Vec<String> = (0..ids.len()).map(|place| format!("{PARENT}-child-{place}")).collect();
+    // Whoever asks for the same gets the same workflows, and for anything else others: nobody changes what is under way for another.
+    let count = ids.len();
+    let children: Vec<String> = (0..count).map(|place| format!("{PARENT}-child-{count}-{place}")).collect();
+    let asked = Digest::of_bytes(config.to_string().as_bytes()).to_hex();
+    let parent = format!("{PARENT}-{count}-{asked}");
     for (place, child) in children.iter().enumerate() {
-        let wait = (ids.len() - place) * STEP_MS;
+        let wait = (count - place) * STEP_MS;
         let node = node("wait", "core.delay", &json!({"delayMs": wait}));
         call.state.runs.register(&call.caller, &workflow(child, &[node], &json!([]))).await?;
     }
@@ -144,8 +149,8 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
         {"id": "there", "sourceNodeId": "decide", "targetNodeId": "dispatch"},
         {"id": "back", "sourceNodeId": "dispatch", "targetNodeId": "decide"},
     ]);
-    call.state.runs.register(&call.caller, &workflow(PARENT, &nodes, &edges)).await?;
-    let body = json!({"workflowId": PARENT});
+    call.state.runs.register(&call.caller, &workflow(&parent, &nodes, &edges)).await?;
+    let body = json!({"workflowId": parent});
     let created = call.state.runs.create(&call.caller, &body, Creation::default(), None).await?;
     let created: Value = serde_json::from_slice(&created.body).unwrap_or_default();
     let run_id = created["runId"].as_str().unwrap_or_default();

@@ -2,7 +2,8 @@
 //!
 //! A tool is a workflow, begun with `POST /v1/runs`, or what a workflow exposes to clients of MCP. Only the caller's own are there.
 
-use flow::definition::{CalledType, Definition, Family, NodeType, VariableKind};
+use flow::definition::{CalledType, Definition, ExposedType, Family, NodeType, VariableKind};
+use host::hands::Hands;
 use host::runs::exposed::Exposure;
 use host::runs::{ApiCode, Refusal, Scope};
 use serde_json::{Map, Value, json};
@@ -10,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::answer;
 use super::super::exchange::Call;
 use super::super::route::Answered;
+use super::super::state::Service;
 
 /// How many tools one answer has at most.
 const MAX_LISTED: usize = 200;
@@ -39,11 +41,12 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         }
     };
     let after = call.query.text("cursor").unwrap_or_default();
+    let reach = Reach::of(&call.state);
     let mut tools: Vec<Value> = Vec::new();
-    if exposed {
+    if exposed && reach.mount {
         let all = call.state.runs.exposed(&call.caller.tenant)?;
         let rest = all.tools.iter().filter(|(name, _)| mcp_id(name).as_str() > after);
-        tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool)));
+        tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool, reach)));
     }
     // Sorted by id: those of MCP come first.
     let mut last = after.strip_prefix("workflow:").map(str::to_owned);
@@ -53,7 +56,9 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         last = Some(id.clone());
         let looks = page.iter().map(|(id, _)| call.state.runs.workflow_look(&call.caller, id));
         // One that could not be run any more is no tool.
-        tools.extend(looks.filter_map(|look| look.ok()?.checked.ok()).map(|workflow| of_workflow(&workflow)));
+        tools.extend(
+            looks.filter_map(|look| look.ok()?.checked.ok()).map(|workflow| of_workflow(&workflow, reach)),
+        );
     }
     let more = tools.len() > MAX_LISTED;
     tools.truncate(MAX_LISTED);
@@ -72,14 +77,15 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 pub(in super::super) async fn read(call: Call) -> Answered {
     let none =
         || Refusal::new(ApiCode::NotFound, "there is no tool of this id; list them with GET /v1/tools");
+    let reach = Reach::of(&call.state);
     let tool = match call.param("toolId").split_once(':') {
-        Some(("mcp", name)) => {
+        Some(("mcp", name)) if reach.mount => {
             let all = call.state.runs.exposed(&call.caller.tenant)?;
-            all.tools.get_key_value(name).map(|(name, tool)| of_exposed(name, tool))
+            all.tools.get_key_value(name).map(|(name, tool)| of_exposed(name, tool, reach))
         }
         Some(("workflow", id)) => {
             let look = call.state.runs.workflow_look(&call.caller, id).ok();
-            look.and_then(|look| look.checked.ok()).map(|workflow| of_workflow(&workflow))
+            look.and_then(|look| look.checked.ok()).map(|workflow| of_workflow(&workflow, reach))
         }
         _ => None,
     };
@@ -90,8 +96,8 @@ fn mcp_id(name: &str) -> String {
     format!("mcp:{name}")
 }
 
-fn of_exposed(name: &str, tool: &Exposure) -> Value {
-    let mut shown = described(&tool.workflow);
+fn of_exposed(name: &str, tool: &Exposure, reach: Reach) -> Value {
+    let mut shown = described(&tool.workflow, reach);
     shown["toolId"] = mcp_id(name).into();
     shown["source"] = "mcp".into();
     shown["inputSchema"] = tool.input_schema();
@@ -101,8 +107,8 @@ fn of_exposed(name: &str, tool: &Exposure) -> Value {
     shown
 }
 
-fn of_workflow(workflow: &Definition) -> Value {
-    let mut shown = described(workflow);
+fn of_workflow(workflow: &Definition, reach: Reach) -> Value {
+    let mut shown = described(workflow, reach);
     shown["toolId"] = format!("workflow:{}", workflow.id).into();
     shown["source"] = "workflow".into();
     let (mut properties, mut required) = (Map::new(), Vec::new());
@@ -120,15 +126,19 @@ fn of_workflow(workflow: &Definition) -> Value {
 }
 
 /// What a run of a workflow needs, and what it may do: the most that one of its nodes does.
-fn described(workflow: &Definition) -> Value {
+fn described(workflow: &Definition, reach: Reach) -> Value {
     let nodes = || workflow.nodes.iter().filter(|node| !node.disabled).map(|node| node.kind);
     let tier = nodes().map(tier).max().unwrap_or(Tier::Pure);
     let asks = |kind: NodeType| matches!(kind, NodeType::ApprovalGate | NodeType::GovernanceGate);
-    let leaves = |kind: NodeType| matches!(kind, NodeType::Called(called) if matches!(called.family(), Family::Model | Family::Mcp { .. }));
+    let egress = nodes().map(|kind| egress(kind, reach)).max().unwrap_or(Egress::None);
     json!({
         "title": workflow.name,
         "auth": {"scopes": [Scope::RunsCreate.as_str()], "credentialRef": false},
-        "egress": if nodes().any(leaves) { "host-mediated" } else { "none" },
+        "egress": match egress {
+            Egress::None => "none",
+            Egress::Mediated => "host-mediated",
+            Egress::Owned => "host-owned",
+        },
         // Whether a gate is reached depends on the way that a run takes.
         "approval": if nodes().any(asks) { "conditional" } else { "never" },
         // What had an effect is recorded under its identity, and never made again in a replay.
@@ -139,6 +149,57 @@ fn described(workflow: &Definition) -> Value {
             Tier::Write => "write",
         },
     })
+}
+
+/// Which stores of this host are other machines, and whether clients of MCP are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reach {
+    sql: bool,
+    queue: bool,
+    mount: bool,
+}
+
+impl Reach {
+    fn of(state: &Service) -> Self {
+        let surfaces = state.runs.hands().and_then(Hands::surfaces);
+        let advertised = surfaces.map(|surfaces| surfaces.advertise()).unwrap_or_default();
+        let is_there = |pointer: &str, local: &str| {
+            let named = advertised.pointer(pointer).and_then(Value::as_array);
+            named.is_some_and(|named| named.iter().any(|name| name != local))
+        };
+        Self {
+            sql: is_there("/sql/drivers", "sqlite"),
+            queue: is_there("/queueBus/backends", "in-memory"),
+            mount: state.runs.capabilities().mcp_mount,
+        }
+    }
+}
+
+/// Whether the work of a node leaves this machine, and who answers for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Egress {
+    None,
+    Mediated,
+    Owned,
+}
+
+fn egress(kind: NodeType, reach: Reach) -> Egress {
+    match kind {
+        NodeType::Called(called) => match called.family() {
+            Family::Model | Family::Agent | Family::Mcp { .. } => Egress::Mediated,
+            Family::Surface { surface: "sql", .. } if reach.sql => Egress::Mediated,
+            Family::Surface { surface: "queueBus", .. } if reach.queue => Egress::Mediated,
+            Family::Surface { .. } | Family::Host => Egress::None,
+        },
+        // Children may be any workflow; whoever asks for a model gets one.
+        NodeType::SubWorkflow | NodeType::Dispatch | NodeType::Exposed(ExposedType::Sampling) => {
+            Egress::Mediated
+        }
+        // An agent works where it is, and not here.
+        NodeType::Guided => Egress::Owned,
+        // What a pack brings is closed in: no call of the sandbox reaches a network.
+        _ => Egress::None,
+    }
 }
 
 /// What a node may do to what is outside of its run.
@@ -177,6 +238,7 @@ fn tier(kind: NodeType) -> Tier {
             | C::McpGetPrompt
             | C::McpPing,
         )
+        | NodeType::Exposed(ExposedType::Sampling)
         | NodeType::SecretEcho => Tier::Read,
         // Children and packs may do anything, and so may an agent.
         NodeType::Called(_)
@@ -235,6 +297,33 @@ fn plain(schema: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_leaves_this_machine_and_what_is_changed_is_told_of_every_kind_of_node() {
+        let near = Reach { sql: false, queue: false, mount: true };
+        let far = Reach { sql: true, queue: true, mount: true };
+        let cases = [
+            ("core.noop", Egress::None, Egress::None, Tier::Pure),
+            ("core.openwop.mcp.expose-tool", Egress::None, Egress::None, Tier::Pure),
+            ("core.storage.kv-get", Egress::None, Egress::None, Tier::Read),
+            ("core.db.sql-query", Egress::None, Egress::Mediated, Tier::Read),
+            ("core.storage.queue-enqueue", Egress::None, Egress::Mediated, Tier::Write),
+            ("core.messaging.publish", Egress::None, Egress::Mediated, Tier::Write),
+            ("core.ai.callPrompt", Egress::Mediated, Egress::Mediated, Tier::Read),
+            ("core.openwop.mcp.handle-sampling", Egress::Mediated, Egress::Mediated, Tier::Read),
+            ("core.openwop.mcp.invoke-tool", Egress::Mediated, Egress::Mediated, Tier::Write),
+            ("core.agents.run", Egress::Mediated, Egress::Mediated, Tier::Write),
+            ("core.subWorkflow", Egress::Mediated, Egress::Mediated, Tier::Write),
+            ("core.dispatch", Egress::Mediated, Egress::Mediated, Tier::Write),
+            ("interlock.guided", Egress::Owned, Egress::Owned, Tier::Write),
+        ];
+        for (type_id, in_reach, out_of_reach, changes) in cases {
+            let kind = NodeType::parse(type_id).unwrap_or_else(|| panic!("{type_id}"));
+            let told = (egress(kind, near), egress(kind, far), tier(kind));
+            assert_eq!(told, (in_reach, out_of_reach, changes), "{type_id}");
+        }
+        assert_eq!((egress(NodeType::Pack, far), tier(NodeType::Pack)), (Egress::None, Tier::Write));
+    }
 
     #[test]
     fn what_composes_a_schema_goes_and_names_and_constants_stay() {

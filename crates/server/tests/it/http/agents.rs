@@ -36,7 +36,9 @@ fn install(host: &Host, version: &str) {
         "agents": [
             {
                 "agentId": WRITER, "persona": "Writer", "modelClass": "writing", "systemPrompt": PROMPT,
-                "toolAllowlist": ["openwop:fetch"], "requiresCapabilities": ["host.nothing-of-the-kind"],
+                "toolAllowlist": ["openwop:fetch"], "description": "Writes.", "memoryShape": {"longTerm": true},
+                // There is an `mcp` family on any host with a mount, which says that no other server is called.
+                "requiresCapabilities": ["host.nothing-of-the-kind", "host.mcp", "host.webhooks"],
             },
             {
                 "agentId": STRICT, "persona": "Strict", "modelClass": "general", "systemPromptRef": "prompts/strict.md",
@@ -146,7 +148,12 @@ async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
         (&entry(1)["packVersion"], &entry(1)["toolAllowlist"]),
         (&json!("1.1.0"), &json!(["openwop:fetch"]))
     );
-    assert_eq!(entry(1)["degraded"], json!(["host.nothing-of-the-kind"]));
+    assert_eq!(entry(1)["degraded"], json!(["host.nothing-of-the-kind", "host.mcp"]));
+    assert_eq!(
+        (&entry(1)["memoryDegraded"], &entry(1)["degradedMemoryDimensions"]),
+        (&json!(true), &json!(["long-term-durability"]))
+    );
+    assert_eq!((entry(0).get("memoryDegraded"), &entry(1)["description"]), (None, &json!("Writes.")));
     assert_eq!(host.get(&format!("/v1/agents/{WRITER}")).await.expect(200), entry(1));
     host.get("/v1/agents/vendor.acme.agents.nobody").await.refused(404, "agent_not_found");
     host.send("GET", "/v1/agents", &[], None).await.refused(401, "unauthenticated");

@@ -1,5 +1,7 @@
 //! What the host says of itself.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use server::http::Settings;
 
@@ -146,6 +148,16 @@ async fn models_are_told_of_where_they_are_served_and_nowhere_else() {
         assert_eq!(document["supportedEnvelopes"], serde_json::json!(universal));
         assert!(universal.iter().all(|kind| document["schemaVersions"][kind] == 1), "{document}");
         assert_eq!(document["limits"]["envelopesPerTurn"], per_turn);
+    }
+    let always =
+        ["recursionLimit", "runTimeoutMs", "maxLoopIterations", "escalationThreshold", "reasoningVerbosity"];
+    let of_models = ["ai.provider", "ai.model", "model", "temperature", "maxTokens", "promptOverrides"];
+    for (host, expected) in [(&without, always.to_vec()), (&with, [&always[..], &of_models].concat())] {
+        let told: BTreeSet<&str> =
+            host["configurable"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(told, expected.into_iter().collect(), "what is taken is told");
+        let reasoning = serde_json::json!({"verbosity": "summary", "tokenLimit": 512, "streaming": true});
+        assert_eq!(host["agents"]["reasoning"], reasoning);
     }
     assert_eq!((&without["limits"]["schemaRounds"], &with["limits"]["schemaRounds"]), (&0.into(), &2.into()));
     // What is told is taken, for keys of tests.

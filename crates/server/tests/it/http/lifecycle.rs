@@ -85,6 +85,13 @@ async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
         json!({"workflowId": "noop", "configurable": {"ai.provider": "nobody"}}),
         json!({"workflowId": "noop", "configurable": {"ai": "nobody"}}),
         json!({"workflowId": "noop", "configurable": {"recursionLimits": 5}}),
+        json!({"workflowId": "noop", "configurable": {"distillation": {}}}),
+        json!({"workflowId": "noop", "configurable": {"model": 7}}),
+        json!({"workflowId": "noop", "configurable": {"model": ""}}),
+        json!({"workflowId": "noop", "configurable": {"model": "m".repeat(257)}}),
+        json!({"workflowId": "noop", "configurable": {"ai": {"model": 7}}}),
+        json!({"workflowId": "noop", "configurable": {"ai.model": 7}}),
+        json!({"workflowId": "noop", "configurable": {"promptOverrides": 5}}),
     ];
     for body in refused {
         let answer = host.post("/v1/runs", &body).await.refused(400, "validation_error");
@@ -96,6 +103,8 @@ async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
         json!({"workflowId": "w", "inputs": {"needed": "x", "given": 2}, "configurable": {"acme.x": "y"}}),
         json!({"workflowId": "noop", "tags": tags, "metadata": deep(4)}),
         json!({"workflowId": "noop", "configurable": {"recursionLimit": 1_000_000, "acme.anything": [1]}}),
+        json!({"workflowId": "noop", "configurable": {"maxTokens": 2_000_000, "model": "m", "ai.model": "n"}}),
+        json!({"workflowId": "noop", "configurable": {"ai": {"model": "m"}, "promptOverrides": {}, "model": null}}),
     ];
     for body in accepted {
         let run_id = host.create_with(&body).await;

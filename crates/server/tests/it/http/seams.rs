@@ -1,5 +1,7 @@
 //! What only conformance suites ask for.
 
+use flow::definition::Capabilities;
+use host::runs::rates::RateLimits;
 use serde_json::json;
 use server::http::Settings;
 
@@ -53,10 +55,11 @@ async fn seams_are_not_there_unless_they_were_asked_for_and_never_without_a_key(
         let (method, path) = seam.split_once(' ').unwrap();
         without.send(method, path, &[], Some(b"{}")).await.refused(401, "unauthenticated");
         without.send(method, path, &[("authorization", &key)], Some(b"{}")).await.refused(404, "not_found");
-        // A signed address is a key itself, for one object.
-        if !path.contains("{token}") {
-            let anonymous = host.send(method, path, &[], Some(b"{}")).await;
-            anonymous.refused(401, "unauthenticated");
+        let anonymous = host.send(method, path, &[], Some(b"{}")).await;
+        // A signed address is a key itself, for one object; one that nobody signed leads nowhere.
+        match path.contains("{token}") {
+            true => assert_eq!(anonymous.status, 404, "{seam}: {}", anonymous.text()),
+            false => drop(anonymous.refused(401, "unauthenticated")),
         }
         if !is_there {
             host.send(method, path, &[("authorization", &key)], Some(b"{}")).await.refused(404, "not_found");
@@ -108,6 +111,65 @@ async fn a_fan_out_is_joined_in_the_order_in_which_its_children_end() {
     ] {
         ask(config).await.refused(400, "validation_error");
     }
+}
+
+#[tokio::test]
+async fn fan_outs_at_once_are_each_their_own() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let caller = host.runs.authenticate(super::service::KEY).unwrap();
+    let ask = async |count: usize, mode: &str| {
+        let ids: Vec<String> = (0..count).map(|place| format!("child-{place}")).collect();
+        let config = json!({"fanOutPolicy": "parallel", "joinPolicy": {"mode": mode}});
+        let body = json!({"nextWorkerIds": ids, "config": config});
+        let joined = host.post("/v1/host/sample/dispatch/fanout", &body).await.expect(200);
+        let named = joined["children"].as_array().unwrap().iter().map(|child| child["workflowId"].clone());
+        assert_eq!(named.collect::<Vec<_>>(), ids, "{joined}");
+        joined["completedCount"].clone()
+    };
+    let first = ask(3, "wait-all").await;
+    let before = host.runs.workflow_page(&caller, None, 100).unwrap();
+    let rest = tokio::join!(ask(2, "wait-all"), ask(3, "wait-all"), ask(4, "wait-all"), ask(3, "first"));
+    assert_eq!((first, rest), (json!(3), (json!(2), json!(3), json!(4), json!(1))));
+    let after = host.runs.workflow_page(&caller, None, 100).unwrap();
+    for workflow in before {
+        assert!(after.contains(&workflow), "{workflow:?} is what it was");
+    }
+}
+
+#[tokio::test]
+async fn a_workflow_is_refused_by_the_seam_as_by_the_protocol() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let of = |type_id: &str, config| workflow("mine", &[("n", type_id, config)], &json!([]));
+    for document in [
+        json!({}),
+        of("core.none", json!({})),
+        of("core.conformance.mock-agent", json!({})),
+        of("core.orchestrator.supervisor", json!({"mockConfidence": 0.1})),
+        of("core.subWorkflow", json!({})),
+    ] {
+        let by_protocol = host.post("/v1/workflows", &document).await;
+        let by_seam = host.post("/v1/host/sample/workflows", &document).await;
+        assert_eq!(by_protocol.status, 400, "{document}");
+        assert_eq!((by_seam.status, by_seam.json()), (by_protocol.status, by_protocol.json()), "{document}");
+    }
+    host.get("/v1/workflows/mine").await.refused(404, "workflow_not_found");
+}
+
+#[tokio::test]
+async fn agents_pretend_in_any_workflow_where_that_is_advertised_and_nowhere_else() {
+    let seams = Settings { test_seams: true, ..Settings::default() };
+    let capable = Capabilities { mock_agent: true, ..Capabilities::OURS };
+    let host = Host::start_capable(seams, RateLimits::default(), capable).await;
+    let mine = workflow("mine", &[("n", "core.conformance.mock-agent", json!({}))], &json!([]));
+    for (value, advertised, status) in [(json!(null), json!(true), 201), (json!(false), json!(null), 400)] {
+        let body = json!({"name": "conformance.mockAgent", "value": value});
+        host.post("/v1/host/sample/test/capability-toggle", &body).await.expect(200);
+        let found = host.get("/.well-known/openwop").await.expect(200);
+        assert_eq!(found["conformance"]["mockAgent"], advertised);
+        assert_eq!(host.post("/v1/workflows", &mine).await.status, status);
+    }
+    let found = Host::start().await.get("/.well-known/openwop").await.expect(200);
+    assert_eq!(found.get("conformance"), None);
 }
 
 #[tokio::test]
@@ -207,7 +269,23 @@ async fn what_is_withheld_is_neither_advertised_nor_registered_until_it_is_given
             matches!(found.pointer(&pointer), None | Some(serde_json::Value::Bool(false))),
             "{name}: {found}"
         );
+        if name != "mcp.serverMount.supported" {
+            // All of it is about models, and none is served now.
+            for family in ["aiProviders", "providerUsage", "envelopes", "prompts"] {
+                assert_eq!(found.get(family), None, "{name}");
+            }
+            assert_eq!(found["limits"]["schemaRounds"], 0, "{name}");
+            assert_eq!(found["testing"].get("mockProviders"), None, "{name}");
+        }
         toggle(json!({"reset": true})).await.expect(200);
+    }
+    for (value, routings) in [
+        (json!(false), json!(["clarification", "auto"])),
+        (json!(null), json!(["conversation", "clarification", "auto"])),
+    ] {
+        toggle(json!({"name": "conversationPrimitive", "value": value})).await.expect(200);
+        let found = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
+        assert_eq!(found["dispatch"]["askUserRoutings"], routings);
     }
     host.register(&mapped).await;
     for body in

@@ -40,8 +40,9 @@ async fn every_tool_of_the_tenant_is_described_and_no_other() {
         }
     }
     let compact = host.get("/v1/tools?view=compact").await.expect(200);
-    for (full, compact) in tools.iter().zip(compact["tools"].as_array().unwrap()) {
-        assert_eq!(full["toolId"], compact["toolId"]);
+    let compact = compact["tools"].as_array().unwrap();
+    assert_eq!(compact.iter().map(|tool| tool["toolId"].as_str().unwrap()).collect::<Vec<_>>(), ids);
+    for compact in compact {
         assert!(compact.as_object().unwrap().len() <= 6, "{compact}");
         assert!(!compact.to_string().contains("Of\""), "no composition: {compact}");
     }
@@ -67,6 +68,26 @@ async fn every_tool_of_the_tenant_is_described_and_no_other() {
     let discovered = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(discovered["toolCatalog"]["supported"], true);
     assert_eq!(discovered["toolCatalog"]["sources"], json!(["workflow", "mcp"]));
+}
+
+#[tokio::test]
+async fn tools_of_clients_of_mcp_are_there_as_long_as_such_clients_are_served() {
+    let host = Host::start().await;
+    host.register(&exposed("greet", &json!({"type": "object"}))).await;
+    for (withheld, ids, sources) in [
+        (None, json!(["mcp:greet", "workflow:exposing"]), json!(["workflow", "mcp"])),
+        (Some("mcp.serverMount.supported"), json!(["workflow:exposing"]), json!(["workflow"])),
+    ] {
+        host.runs.withhold(withheld.into_iter().collect());
+        let listed = host.get("/v1/tools").await.expect(200);
+        let listed: Value =
+            listed["tools"].as_array().unwrap().iter().map(|tool| tool["toolId"].clone()).collect();
+        assert_eq!(listed, ids);
+        let expected = if withheld.is_some() { 404 } else { 200 };
+        assert_eq!(host.get("/v1/tools/mcp:greet").await.status, expected);
+        let discovered = host.get("/.well-known/openwop").await.expect(200);
+        assert_eq!(discovered["toolCatalog"]["sources"], sources);
+    }
 }
 
 #[tokio::test]
