@@ -27,7 +27,7 @@ use canon::digest::Digest;
 use serde_json::Value;
 
 pub use self::called::{CalledType, Family};
-pub use self::capability::{Capabilities, PackTypes};
+pub use self::capability::{Capabilities, PackTypes, RefusedType, RefusedTypes};
 pub use self::channel::Channel;
 pub use self::condition::{Condition, TriggerRule};
 pub use self::exposed::ExposedType;

@@ -4,9 +4,14 @@
 
 mod parts;
 
+use std::collections::BTreeSet;
+
 use ai::completion::MAX_OUTPUT_TOKENS;
+use flow::definition::Capabilities;
 use flow::event::wire::LOG_SCHEMA_VERSION;
 use flow::trace::PROTOCOL_VERSION;
+use host::hands::Hands;
+use host::runs::Runs;
 use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
 use host::runs::bulk::MAX_BULK;
 use host::runs::create::ENGINE_VERSIONS;
@@ -14,7 +19,30 @@ use host::runs::keys::TEST_PREFIX;
 use serde_json::{Map, Value, json};
 
 use super::encoding::Encoding;
-use super::state::Service;
+use super::state::{Service, Settings};
+
+/// What the families are read from.
+struct Said<'a> {
+    runs: &'a Runs,
+    ours: Capabilities,
+    hands: Option<&'a Hands>,
+    settings: &'a Settings,
+    is_traced: bool,
+    /// The scopes of the catalogue for tests, where there is one.
+    tests: Option<Vec<&'static str>>,
+}
+
+/// The names of the families that a host will say, before it serves: packs ask for them, and are loaded first.
+pub fn capability_names(
+    runs: &Runs,
+    hands: &Hands,
+    settings: &Settings,
+    is_traced: bool,
+) -> BTreeSet<String> {
+    let ours = hands.widen(&runs.capabilities());
+    let said = Said { runs, ours, hands: Some(hands), settings, is_traced, tests: None };
+    families_of(&said).into_iter().map(|(name, _)| name).collect()
+}
 
 /// The document.
 pub(super) fn document(state: &Service) -> Value {
@@ -76,7 +104,19 @@ fn configurable(state: &Service) -> Value {
 
 /// The families of capabilities.
 pub(super) fn families(state: &Service) -> Map<String, Value> {
-    let ours = state.runs.capabilities();
+    let scopes = || state.shelves.rules().scopes.iter().map(|scope| scope.as_str()).collect();
+    families_of(&Said {
+        runs: &state.runs,
+        ours: state.runs.capabilities(),
+        hands: state.runs.hands(),
+        settings: &state.settings,
+        is_traced: state.runs.is_traced(),
+        tests: state.shelves.tests().map(|_| scopes()),
+    })
+}
+
+fn families_of(state: &Said<'_>) -> Map<String, Value> {
+    let ours = &state.ours;
     let encodings: Vec<_> = Encoding::ALL.iter().map(|encoding| encoding.as_str()).collect();
     let mut families = json!({
         "runs": {
@@ -127,7 +167,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
             "crossHostCausation": {"supported": false, "ancestryEndpointSupported": true},
         }},
     });
-    if state.runs.hands().and_then(host::hands::Hands::agents).is_some() {
+    if state.hands.and_then(Hands::agents).is_some() {
         families["agents"]["manifestRuntime"] =
             json!({"supported": true, "handoffValidation": true, "installScope": "host"});
     }
@@ -148,8 +188,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
     if state.runs.serves_secrets() {
         families["secrets"] = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
     }
-    if let (Some(surfaces), Value::Object(families)) =
-        (state.runs.hands().and_then(host::hands::Hands::surfaces), &mut families)
+    if let (Some(surfaces), Value::Object(families)) = (state.hands.and_then(Hands::surfaces), &mut families)
         && let Value::Object(served) = surfaces.advertise()
     {
         families.extend(served);
@@ -157,7 +196,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
     if state.settings.ui_plugins {
         families["uiPlugins"] = host::plugins::advertised();
     }
-    if state.runs.is_traced() {
+    if state.is_traced {
         families["observability"] = json!({"otel": {"exportProtocols": ["http/protobuf"]}});
     }
     match families {
@@ -170,7 +209,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
     }
 }
 
-fn auth(state: &Service) -> Value {
+fn auth(state: &Said<'_>) -> Value {
     json!({
         "profiles": ["openwop-auth-api-key-rotation", "openwop-audit-log-integrity"],
         "rotation": {"supported": true, "minGraceSeconds": 0},
@@ -184,8 +223,8 @@ fn auth(state: &Service) -> Value {
     })
 }
 
-fn dispatch(state: &Service) -> Value {
-    let ours = state.runs.capabilities();
+fn dispatch(state: &Said<'_>) -> Value {
+    let ours = &state.ours;
     let mut dispatch = json!({
         "supported": ours.dispatch,
         "models": ["child-run"],
