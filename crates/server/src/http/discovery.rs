@@ -32,7 +32,7 @@ struct Said<'a> {
     tests: Option<Vec<&'static str>>,
 }
 
-/// The names of the families that a host will say, before it serves: packs ask for them, and are loaded first.
+/// What packs may ask for of a host that does not serve yet: they are loaded first.
 pub fn capability_names(
     runs: &Runs,
     hands: &Hands,
@@ -41,7 +41,26 @@ pub fn capability_names(
 ) -> BTreeSet<String> {
     let ours = hands.widen(&runs.capabilities());
     let said = Said { runs, ours, hands: Some(hands), settings, is_traced, tests: None };
-    families_of(&said).into_iter().map(|(name, _)| name).collect()
+    names(&families_of(&said))
+}
+
+/// What packs may ask for of this host.
+pub(super) fn given(state: &Service) -> BTreeSet<String> {
+    names(&families(state))
+}
+
+/// The families that are not said to be off, and those of their parts that are said to be on, such as `mcp.serverMount`.
+fn names(families: &Map<String, Value>) -> BTreeSet<String> {
+    let says = |value: &Value, on: bool| *value == json!(on) || value["supported"] == json!(on);
+    let mut names = BTreeSet::new();
+    for (family, value) in families {
+        let parts = value.as_object().into_iter().flatten().filter(|(_, part)| says(part, true));
+        names.extend(parts.map(|(part, _)| format!("{family}.{part}")));
+        if !says(value, false) {
+            names.insert(family.clone());
+        }
+    }
+    names
 }
 
 /// The document.
@@ -103,7 +122,7 @@ fn configurable(state: &Service) -> Value {
 }
 
 /// The families of capabilities.
-pub(super) fn families(state: &Service) -> Map<String, Value> {
+fn families(state: &Service) -> Map<String, Value> {
     let scopes = || state.shelves.rules().scopes.iter().map(|scope| scope.as_str()).collect();
     families_of(&Said {
         runs: &state.runs,

@@ -93,8 +93,8 @@ pub(in super::super) async fn agent(call: Call) -> Answered {
 
 /// What this host gives to packs: what it says that it does.
 fn facts(call: &Call) -> HostFacts {
-    let names = discovery::families(&call.state).into_iter().map(|(name, _)| name);
-    HostFacts { capabilities: Some(names.collect()), ..host_facts(call.state.settings.ui_plugins) }
+    let capabilities = Some(discovery::given(&call.state));
+    HostFacts { capabilities, ..host_facts(call.state.settings.ui_plugins) }
 }
 
 async fn entries(call: &Call) -> Result<Result<Vec<CatalogueEntry>, PackError>, host::runs::Refusal> {

@@ -1,6 +1,6 @@
 //! What the host says of itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use host::hands::agents::Agents;
 use serde_json::Value;
@@ -289,11 +289,19 @@ async fn what_packs_may_ask_for_is_what_is_advertised() {
     let seams = Settings { test_seams: true, ..Settings::default() };
     for (host, settings) in [(full, all), (Host::start_with(seams).await, seams)] {
         let document = open(&host, "/.well-known/openwop").await.expect(200);
-        let mut said: BTreeSet<String> =
-            document["capabilities"].as_object().unwrap().keys().cloned().collect();
-        // The catalogue for tests is nothing that a pack could use.
-        assert!(said.remove("packs"));
+        let families = document["capabilities"].as_object().unwrap();
         let (runs, hands) = (&host.runs, host.runs.hands().unwrap());
-        assert_eq!(capability_names(runs, hands, &settings, runs.is_traced()), said);
+        let names = capability_names(runs, hands, &settings, runs.is_traced());
+        // The catalogue for tests is nothing that a pack could use.
+        for (family, value) in families.iter().filter(|(family, _)| *family != "packs") {
+            assert_eq!(names.contains(family), value["supported"] != false, "{family}: {value}");
+        }
+        for name in &names {
+            let value = document.pointer(&format!("/capabilities/{}", name.replace('.', "/")));
+            assert!(value.is_some_and(|value| *value != false && value["supported"] != false), "{name}");
+        }
+        // A family may be off, and a part of it on.
+        assert_eq!(names.contains("mcp"), runs.capabilities().mcp_client);
+        assert!(names.contains("mcp.serverMount"), "{names:?}");
     }
 }
