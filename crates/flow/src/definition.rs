@@ -29,7 +29,7 @@ use canon::digest::Digest;
 use serde_json::Value;
 
 pub use self::called::{CalledType, Family};
-pub use self::capability::{Capabilities, PackTypes, ServedSurfaces};
+pub use self::capability::{Capabilities, PackTypes, RefusedType, RefusedTypes, ServedSurfaces};
 pub use self::channel::Channel;
 pub use self::condition::{Condition, TriggerRule};
 pub use self::exposed::ExposedType;

@@ -30,7 +30,8 @@ use std::sync::Arc;
 
 use ::surfaces::{Surface, Surfaces};
 use flow::definition::{
-    CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem, ServedSurfaces,
+    CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem, RefusedTypes,
+    ServedSurfaces,
 };
 use flow::engine::{Call, Told};
 use flow::event::{EventKind, Millis};
@@ -46,7 +47,7 @@ use self::modules::Modules;
 pub use self::telling::{Heard, Listener};
 
 /// What a host lets nodes use. What is absent is not served, and workflows that need it are refused.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Storage, databases, files and messages.
     pub surfaces: Option<Arc<Surfaces>>,
@@ -131,6 +132,12 @@ impl Hands {
         Self { options: Arc::new(options) }
     }
 
+    /// The same with other packs: which ones can be served depends on what else there is.
+    #[must_use]
+    pub fn with_packs(&self, modules: Modules, agents: Agents) -> Self {
+        Self::new(Options { modules: Some(modules), agents: Some(agents), ..(*self.options).clone() })
+    }
+
     /// What is served, beyond what the engine does itself.
     pub fn widen(&self, capabilities: &Capabilities) -> Capabilities {
         let models = self.options.models.as_ref().is_some_and(Models::is_served);
@@ -144,6 +151,7 @@ impl Hands {
             agents: self.options.agents.is_some()
                 && self.options.models.as_ref().is_some_and(Models::is_served),
             pack_types: self.options.modules.as_ref().map_or(PackTypes::None, Modules::types),
+            refused_types: self.options.modules.as_ref().map_or(RefusedTypes::NONE, Modules::refused),
             ..capabilities.clone()
         }
     }

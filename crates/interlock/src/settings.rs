@@ -108,6 +108,8 @@ pub(crate) struct Settings {
     pub(crate) otlp_endpoint: Setting<Option<String>>,
     /// What is sent along, by name: references, as for secrets.
     pub(crate) otlp_headers: Setting<BTreeMap<String, String>>,
+    /// The fuel of a call of a node that a pack brings.
+    pub(crate) pack_fuel: Setting<u64>,
     /// Where parts of a front end are served; nowhere, if nothing is said.
     pub(crate) plugins_listen: Setting<Option<SocketAddr>>,
     /// Where browsers reach them, when a proxy stands in front.
@@ -221,6 +223,9 @@ impl Settings {
             mcp_servers: or_default(file.mcp_servers),
             otlp_endpoint: optional(file.otlp_endpoint),
             otlp_headers: or_default(file.otlp_headers),
+            pack_fuel: file
+                .pack_fuel
+                .unwrap_or(Setting { value: host::hands::installed::DEFAULT_FUEL, origin: Origin::Default }),
             plugins_listen: optional(file.plugins_listen),
             plugins_url: optional(file.plugins_url),
             finished_runs: optional(file.finished_runs),

@@ -30,7 +30,7 @@ use crate::manifest::{Content, MANIFEST_PATH, MAX_MANIFEST_BYTES, Manifest};
 use crate::name::PackName;
 use crate::path::EntryPath;
 use crate::time::Millis;
-use crate::trust::{self, TrustPolicy};
+use crate::trust::{self, TrustMode, TrustPolicy};
 use crate::version::{self, Version};
 
 const STAGING: &str = ".staging";
@@ -66,6 +66,17 @@ pub struct InstalledPack {
     pub manifest: Manifest,
     /// What was recorded when it was installed.
     pub record: InstalledRecord,
+}
+
+/// A pack that is installed and cannot be used as it is.
+#[derive(Clone, Debug)]
+pub struct DamagedPack {
+    /// Its name.
+    pub name: PackName,
+    /// Its version.
+    pub version: Version,
+    /// What is wrong.
+    pub error: PackError,
 }
 
 /// A pack that was judged, and is not written yet.
@@ -114,6 +125,8 @@ pub fn judge(install: &Install<'_>) -> Result<Judged, PackError> {
         kind: manifest.kind(),
         integrity,
         proof,
+        // A pin was compared by the policy.
+        announced: install.expected.is_some() || install.policy.mode == TrustMode::Pinned,
         installed_at: install.now.to_rfc3339(),
         degraded,
         files: files.collect(),
@@ -167,7 +180,8 @@ impl InstalledPacks {
         Self { root: self.root.gated(gate) }
     }
 
-    /// Installs a pack. Installing the same bytes again changes nothing.
+    /// Installs a pack. Installing the same bytes again changes nothing but what is known of them: a key that is trusted by now, or a
+    /// digest that was announced by now, is recorded.
     ///
     /// # Errors
     /// Those of [`judge`]; `pack_integrity_mismatch` when the version is installed with other bytes; `pack_storage_failure`.
@@ -177,7 +191,8 @@ impl InstalledPacks {
         let (name, version) = (&judged.record.name, &judged.record.version);
         match self.record(name, version) {
             Ok(there) if there.integrity.is(judged.record.integrity) => {
-                return Ok(InstalledPack { manifest: judged.manifest, record: there });
+                let record = self.strengthen(there, &judged.record)?;
+                return Ok(InstalledPack { manifest: judged.manifest, record });
             }
             Ok(there) => {
                 let message = format!(
@@ -195,12 +210,30 @@ impl InstalledPacks {
         Ok(InstalledPack { manifest: judged.manifest, record: judged.record })
     }
 
+    /// Records what the same bytes have proved besides. The files are left as they are.
+    fn strengthen(
+        &self,
+        there: InstalledRecord,
+        again: &InstalledRecord,
+    ) -> Result<InstalledRecord, PackError> {
+        let Some(stronger) = there.strengthened(again) else { return Ok(there) };
+        let replaced = || {
+            let records = self.folder(&there.name, &there.version)?.open(RECORD_FOLDER)?;
+            records.replace(RECORD_NAME, &stronger.to_bytes())
+        };
+        let (name, version) = (&there.name, &there.version);
+        replaced().map_err(|cause| {
+            PackError::storage(&format!("the record of {name}@{version} cannot be written"), &cause)
+        })?;
+        Ok(stronger)
+    }
+
     /// Prompts are put together when they are used, so what a pack of them builds upon has to be there before it is.
     fn check_prompt_dependencies(&self, manifest: &Manifest) -> Result<(), PackError> {
         if manifest.kind() != crate::kind::PackKind::Prompt || manifest.common.dependencies.is_empty() {
             return Ok(());
         }
-        let installed = self.list()?;
+        let (installed, _) = self.survey()?;
         for (name, range) in &manifest.common.dependencies {
             if !installed.iter().any(|record| record.name == *name && range.matches(&record.version)) {
                 let message = format!("{} needs {name} in {range}, which is not installed", manifest.id());
@@ -235,9 +268,21 @@ impl InstalledPacks {
     /// # Errors
     /// `pack_storage_failure`, or `pack_load_failure` for a record that cannot be read.
     pub fn list(&self) -> Result<Vec<InstalledRecord>, PackError> {
+        let (records, damaged) = self.survey()?;
+        match damaged.into_iter().next() {
+            None => Ok(records),
+            Some(damaged) => Err(damaged.error),
+        }
+    }
+
+    /// All installed packs, by name and version, and those whose record cannot be used: one of them does not hide the others.
+    ///
+    /// # Errors
+    /// `pack_storage_failure` when the folder itself cannot be read.
+    pub fn survey(&self) -> Result<(Vec<InstalledRecord>, Vec<DamagedPack>), PackError> {
         let storage =
             |cause: std::io::Error| PackError::storage("the folder of packs cannot be listed", &cause);
-        let mut records = Vec::new();
+        let (mut records, mut damaged) = (Vec::new(), Vec::new());
         for text in self.root.names().map_err(storage)? {
             let Ok(name) = PackName::parse(&text) else { continue };
             let versions = self.root.open(&text).map_err(storage)?.names().map_err(storage)?;
@@ -248,11 +293,11 @@ impl InstalledPacks {
                 match self.record(&name, &version) {
                     Ok(record) => records.push(record),
                     Err(error) if error.code() == PackErrorCode::NotFound => {}
-                    Err(error) => return Err(error),
+                    Err(error) => damaged.push(DamagedPack { name: name.clone(), version, error }),
                 }
             }
         }
-        Ok(records)
+        Ok((records, damaged))
     }
 
     /// What was recorded of a version.
@@ -342,30 +387,58 @@ impl InstalledPacks {
         removed().map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be removed"), &cause))
     }
 
-    /// The agents of the installed packs. Of several versions of a pack the highest counts.
+    /// The agents of the installed packs that this host can use. Of several versions of a pack the highest counts. A pack that is
+    /// damaged does not hide the agents of the others.
     ///
     /// # Errors
-    /// Those of [`InstalledPacks::load`].
+    /// `pack_storage_failure` when the folder itself cannot be read.
     pub fn agents(&self, host: &HostFacts) -> Result<Vec<CatalogueEntry>, PackError> {
+        let (records, _) = self.survey()?;
         let mut entries = Vec::new();
-        for record in highest(self.list()?) {
-            if record.kind != crate::kind::PackKind::Node {
-                continue;
+        for record in highest(records).filter(|record| record.kind == crate::kind::PackKind::Node) {
+            let Ok(pack) = self.load(&record.name, &record.version, false) else { continue };
+            if host.judge(&pack.manifest).is_ok() {
+                entries
+                    .extend(crate::agents::catalogue(&pack.manifest, |capability| !host.gives(capability)));
             }
-            let pack = self.load(&record.name, &record.version, false)?;
-            entries.extend(crate::agents::catalogue(&pack.manifest, |capability| !host.gives(capability)));
         }
         entries.sort_by(|left, right| left.agent_id.cmp(&right.agent_id));
         Ok(entries)
     }
 
-    /// The manifests of the installed packs, by name and version.
+    /// The manifests of the installed packs, by name and version. Those that are damaged are left out; [`InstalledPacks::look`] names
+    /// them.
     ///
     /// # Errors
-    /// Those of [`InstalledPacks::load`].
+    /// `pack_storage_failure` when the folder itself cannot be read.
     pub fn manifests(&self) -> Result<Vec<Manifest>, PackError> {
-        let records = self.list()?;
-        records.iter().map(|record| Ok(self.load(&record.name, &record.version, false)?.manifest)).collect()
+        Ok(self.look()?.0)
+    }
+
+    /// The manifests of the installed packs, by name and version, and the packs that are not as they were installed.
+    ///
+    /// # Errors
+    /// `pack_storage_failure` when the folder itself cannot be read.
+    pub fn look(&self) -> Result<(Vec<Manifest>, Vec<DamagedPack>), PackError> {
+        let (records, mut damaged) = self.survey()?;
+        let mut manifests = Vec::new();
+        for InstalledRecord { name, version, .. } in records {
+            match self.load(&name, &version, false) {
+                Ok(pack) => manifests.push(pack.manifest),
+                Err(error) => damaged.push(DamagedPack { name, version, error }),
+            }
+        }
+        Ok((manifests, damaged))
+    }
+
+    /// The types of nodes that the manifest of a pack names as it is now on the disk, whoever wrote it. Only to tell somebody who asks
+    /// for one of them what is wrong: nothing is served for it.
+    pub fn claimed_types(&self, name: &PackName, version: &Version) -> Vec<String> {
+        let bytes =
+            self.folder(name, version).and_then(|folder| folder.read(MANIFEST_PATH, MAX_MANIFEST_BYTES));
+        let manifest = bytes.ok().flatten().and_then(|bytes| Manifest::read(&bytes).ok());
+        let manifest = manifest.filter(|manifest| manifest.kind() == crate::kind::PackKind::Node);
+        manifest.iter().flat_map(Manifest::type_ids).map(str::to_owned).collect()
     }
 
     fn folder(&self, name: &PackName, version: &Version) -> std::io::Result<Folder> {

@@ -27,7 +27,6 @@ pub mod lock;
 pub mod manifest;
 pub mod name;
 pub mod path;
-pub mod plugin;
 pub mod prompt;
 pub mod publish;
 pub mod range;

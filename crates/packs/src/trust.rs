@@ -86,6 +86,17 @@ pub enum Proof {
     Unsigned,
 }
 
+impl Proof {
+    /// How much it is worth, to compare it with another.
+    pub(crate) const fn strength(&self) -> u8 {
+        match self {
+            Self::Unsigned => 0,
+            Self::SelfSigned { .. } => 1,
+            Self::Signed { .. } => 2,
+        }
+    }
+}
+
 /// Judges a pack that was read: its bytes, its manifest and its signature.
 ///
 /// # Errors

@@ -42,6 +42,7 @@ mod test_log;
 mod trace;
 mod visitors;
 
+pub use self::discovery::capability_names;
 pub use self::serve::{serve, serve_router};
 pub use self::shelves::{Shelf, Shelves};
 pub use self::state::{Fixtures, Guides, HttpState, Options, Settings};

@@ -7,6 +7,7 @@ use console::plugin_frames;
 use http::Request;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::integrity::Integrity;
 use packs::name::NamespaceGlob;
 use packs::path::EntryPath;
 use packs::signature::{PrivateKey, SIGNATURE_PATH, TrustedKey};
@@ -43,9 +44,10 @@ fn install(site: &Site) {
     ]);
     let permitted = vec![NamespaceGlob::parse("vendor.acme.*").unwrap()];
     let trusted = TrustedKey { id: "acme".into(), key: key.public(), permitted };
+    let archive = packs::archive::write(&files).unwrap();
     let install = Install {
-        archive: &packs::archive::write(&files).unwrap(),
-        expected: None,
+        archive: &archive,
+        expected: Some(Integrity::of(&archive)),
         policy: &TrustPolicy::verified(vec![trusted]),
         host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
         limits: Limits::default(),

@@ -1,6 +1,6 @@
 //! What a host serves. A workflow that needs more is refused when it is registered.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a host serves, beyond the types that every host has.
@@ -36,6 +36,8 @@ pub struct Capabilities {
     pub mcp_sampling: bool,
     /// The types of nodes that packs bring.
     pub pack_types: PackTypes,
+    /// The types of nodes that installed packs name and that are not served.
+    pub refused_types: RefusedTypes,
     /// `core.conformance.*` outside of workflows whose id begins with `conformance-`.
     pub mock_agent: bool,
 }
@@ -56,6 +58,7 @@ impl Capabilities {
         mcp_mount: true,
         mcp_sampling: false,
         pack_types: PackTypes::None,
+        refused_types: RefusedTypes::NONE,
         mock_agent: false,
     };
 
@@ -161,5 +164,36 @@ impl PackTypes {
             Self::These(types) => types.contains(type_id),
             Self::Any => true,
         }
+    }
+}
+
+/// The types of nodes that installed packs name and that are not served, with the reasons. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RefusedTypes(Option<Arc<BTreeMap<String, RefusedType>>>);
+
+/// Why a type that an installed pack names is not served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedType {
+    /// The pack, as `name@version`.
+    pub pack: String,
+    /// A code, as `pack_load_failure`.
+    pub code: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl RefusedTypes {
+    /// None.
+    pub const NONE: Self = Self(None);
+
+    /// Why a type is not served, where an installed pack names it.
+    pub fn get(&self, type_id: &str) -> Option<&RefusedType> {
+        self.0.as_ref()?.get(type_id)
+    }
+}
+
+impl FromIterator<(String, RefusedType)> for RefusedTypes {
+    fn from_iter<I: IntoIterator<Item = (String, RefusedType)>>(types: I) -> Self {
+        Self(Some(Arc::new(types.into_iter().collect())))
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::RefusedType;
+
 /// The longest message, in bytes: a few lines.
 pub const MAX_MESSAGE_BYTES: usize = 1000;
 
@@ -24,6 +26,9 @@ pub struct Problem {
     /// The node that it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
+    /// Why the pack that names the type does not serve it.
+    #[serde(skip)]
+    pub refused: Option<RefusedType>,
 }
 
 impl Problem {
@@ -35,6 +40,7 @@ impl Problem {
             required_capability: None,
             offending_type_id: None,
             node_id: None,
+            refused: None,
         }
     }
 }

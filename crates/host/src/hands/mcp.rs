@@ -41,9 +41,10 @@ struct Server {
 }
 
 /// The servers that nodes may use.
+#[derive(Clone)]
 pub struct Servers {
     servers: BTreeMap<String, Server>,
-    outbound: Outbound,
+    outbound: Arc<Outbound>,
     secrets: Arc<dyn Secrets>,
 }
 
@@ -56,7 +57,7 @@ impl fmt::Debug for Servers {
 impl Servers {
     /// No server yet. The addresses are the operator's, so all may be called.
     pub fn new(secrets: Arc<dyn Secrets>) -> Self {
-        Self { servers: BTreeMap::new(), outbound: Outbound::anywhere(), secrets }
+        Self { servers: BTreeMap::new(), outbound: Arc::new(Outbound::anywhere()), secrets }
     }
 
     /// With one more server: its address, the name of the secret that opens it, and for which tenants it is (all, if none is named).

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use flow::definition::PackTypes;
+use flow::definition::{PackTypes, RefusedType, RefusedTypes};
 use flow::engine::{Resumption, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::calls::Calls;
+use super::installed::Unserved;
 use super::{Asked, Performed, not_served};
 
 /// The nodes of our own that workflows for tests may name, and the packs that they would come from.
@@ -49,6 +50,8 @@ pub struct ModuleType {
 pub struct Modules {
     sandbox: Sandbox,
     types: Arc<BTreeMap<String, ModuleType>>,
+    refused: RefusedTypes,
+    unserved: Arc<[Unserved]>,
 }
 
 impl fmt::Debug for Modules {
@@ -60,7 +63,13 @@ impl fmt::Debug for Modules {
 impl Modules {
     /// These types, run in that sandbox.
     pub fn new(sandbox: Sandbox, types: BTreeMap<String, ModuleType>) -> Self {
-        Self { sandbox, types: Arc::new(types) }
+        Self { sandbox, types: Arc::new(types), refused: RefusedTypes::NONE, unserved: Arc::default() }
+    }
+
+    /// The same, and the types that packs name and that are not served, with those of the packs of which nothing is.
+    #[must_use]
+    pub fn refusing(self, refused: BTreeMap<String, RefusedType>, unserved: &[Unserved]) -> Self {
+        Self { refused: refused.into_iter().collect(), unserved: unserved.into(), ..self }
     }
 
     /// The same, and nodes of our own that try the sandbox: one that greets, and one that wants more memory than there is. For tests.
@@ -82,6 +91,16 @@ impl Modules {
     /// Their names.
     pub fn types(&self) -> PackTypes {
         PackTypes::These(Arc::new(self.types.keys().cloned().collect()))
+    }
+
+    /// The types that packs name and that are not served.
+    pub fn refused(&self) -> RefusedTypes {
+        self.refused.clone()
+    }
+
+    /// The packs of which nothing is served.
+    pub fn unserved(&self) -> &[Unserved] {
+        &self.unserved
     }
 
     /// The packs that they come from.

@@ -1,8 +1,8 @@
 //! The plugins of the installed packs.
 //!
 //! Of several versions of a pack the highest counts. A pack is read anew when one of its files has changed, and is of no use until all
-//! of it is as it was installed and a key that is trusted has signed it. What is wrong is told, and nothing of the pack is
-//! handed out.
+//! of it is as it was installed, a key that is trusted has signed its manifest, and its archive was the one that had been announced: the
+//! signature says nothing of the documents beside the manifest. What is wrong is told, and nothing of the pack is handed out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -221,6 +221,11 @@ impl Plugins {
                 );
             }
             Proof::Unsigned => return Err("It is not signed, and is not loaded.".to_owned()),
+        }
+        if !record.announced {
+            return Err("Its signature is over pack.json alone, and nobody had said what its documents are. Install it \
+                        again from a registry, from a lock, or with --expect and the digest of the archive."
+                .to_owned());
         }
         let loaded = self.packs.load(&record.name, &record.version, true);
         let loaded = loaded.map_err(|error| format!("It is not what was installed: {error}"))?;

@@ -49,8 +49,10 @@ scopes! {
     SessionsDrive => "sessions:drive",
     /// Publishing packs, and taking them back.
     PacksPublish => "packs:publish",
-    /// Withdrawing versions of packs from ranges, and putting them back.
+    /// Withdrawing versions of packs from ranges.
     PacksYank => "packs:yank",
+    /// Putting versions back that were withdrawn.
+    PacksYankRevert => "packs:yank-revert",
     /// Reading the audit log.
     AuditRead => "audit:read",
     /// Everything that concerns the host itself.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::exposed::Exposures;
 use super::read::MAX_LISTED;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+use crate::hands::installed::CREDENTIAL_UNAVAILABLE;
 
 /// How many checked definitions are kept in memory.
 const REMEMBERED: usize = 1000;
@@ -240,7 +241,31 @@ pub(super) fn no_workflow() -> Refusal {
     Refusal::new(ApiCode::WorkflowNotFound, message)
 }
 
+/// The pack behind a type is told before anything else: nobody who writes workflows can do anything about it.
+fn refused_by_pack(problems: &[Problem]) -> Option<Refusal> {
+    let (problem, why) = problems.iter().find_map(|problem| Some((problem, problem.refused.as_ref()?)))?;
+    let code = match why.code.as_str() {
+        CREDENTIAL_UNAVAILABLE => ApiCode::CredentialUnavailable,
+        code if code == ApiCode::PackPeerDependencyMissing.as_str() => ApiCode::PackPeerDependencyMissing,
+        _ => ApiCode::PackLoadFailure,
+    };
+    let refusal = Refusal::new(code, format!("the workflow is not valid: {problem}"))
+        .detail("manifest", why.pack.clone())
+        .detail("cause", why.code.clone())
+        .detail("offendingTypeId", problem.offending_type_id.clone())
+        .detail("nodeId", problem.node_id.clone());
+    Some(match code {
+        ApiCode::CredentialUnavailable => refusal.detail("capability", "secrets"),
+        _ => refusal,
+    })
+}
+
 fn refusal(problems: &[Problem]) -> Refusal {
+    let fields: Vec<_> =
+        problems.iter().map(|problem| json!({"path": problem.path, "message": problem.message})).collect();
+    if let Some(refusal) = refused_by_pack(problems) {
+        return refusal.detail("fields", fields);
+    }
     let gated = problems.iter().find(|problem| problem.required_capability.is_some());
     let first = gated.or(problems.first());
     let message = first.map_or_else(String::new, ToString::to_string);
@@ -259,7 +284,5 @@ fn refusal(problems: &[Problem]) -> Refusal {
         refusal = refusal.detail("offendingTypeId", problem.offending_type_id.clone());
         refusal = refusal.detail("nodeId", problem.node_id.clone());
     }
-    let fields: Vec<_> =
-        problems.iter().map(|problem| json!({"path": problem.path, "message": problem.message})).collect();
     refusal.detail("fields", fields)
 }

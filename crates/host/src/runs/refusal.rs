@@ -73,6 +73,8 @@ codes! {
     InterruptNotFound => "interrupt_not_found" 404,
     /// A type of node needs a part of the host that it does not serve.
     PackPeerDependencyMissing => "pack_peer_dependency_missing" 400,
+    /// A type of node is of a pack that is installed and could not be loaded.
+    PackLoadFailure => "pack_load_failure" 400,
     /// It was answered before.
     InterruptAlreadyResolved => "interrupt_already_resolved" 409,
     /// The token's time is over.

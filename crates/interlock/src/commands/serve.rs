@@ -235,7 +235,7 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
         outbound: Outbound::default(),
     });
-    runs.equip(hands::open(settings, public_url, secrets, has_seams())?);
+    runs.equip(hands::open(settings, &runs, secrets, has_seams())?);
     Ok(runs)
 }
 

@@ -33,6 +33,7 @@ const KEYS: [&str; 24] = [
     "models",
     "otlp.endpoint",
     "otlp.headers",
+    "packs.fuel",
     "plugins.listen",
     "plugins.public_url",
     "rate_limits.key.burst",
@@ -50,10 +51,11 @@ const KEYS: [&str; 24] = [
 ];
 
 /// The tables that the keys stand in.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "guide",
     "mcp",
     "otlp",
+    "packs",
     "plugins",
     "rate_limits",
     "rate_limits.key",
@@ -80,6 +82,7 @@ pub(super) struct FileSettings {
     pub(super) open_registry: Option<Setting<bool>>,
     pub(super) mcp_servers: Option<Setting<BTreeMap<String, McpServer>>>,
     pub(super) otlp_endpoint: Option<Setting<String>>,
+    pub(super) pack_fuel: Option<Setting<u64>>,
     pub(super) plugins_listen: Option<Setting<SocketAddr>>,
     pub(super) plugins_url: Option<Setting<String>>,
     pub(super) otlp_headers: Option<Setting<BTreeMap<String, String>>>,
@@ -245,6 +248,12 @@ impl Reader<'_> {
                     let url = item.as_str().ok_or_else(|| self.wrong(&key, item, "a URL in quotes"))?;
                     settings.otlp_endpoint =
                         Some(Setting { value: url.to_owned(), origin: self.origin(span) });
+                }
+                "packs.fuel" => {
+                    let wrong = || self.wrong(&key, item, "a whole number above 0");
+                    let value = item.as_integer().and_then(|fuel| u64::try_from(fuel).ok());
+                    let value = value.filter(|fuel| *fuel > 0).ok_or_else(wrong)?;
+                    settings.pack_fuel = Some(Setting { value, origin: self.origin(span) });
                 }
                 "plugins.listen" => {
                     let wrong = || self.wrong(&key, item, "an address in quotes, such as `127.0.0.1:7718`");
@@ -525,6 +534,7 @@ mod tests {
             ("of a server", "[mcp.servers.x]\nurl = 1", "CONFIG_INVALID", "line 2", "`mcp.servers.x.url`"),
             ("no such part", "[mcp]\nserver = {}", "CONFIG_UNKNOWN_KEY", "line 2", "`mcp.servers`"),
             ("no address", "[plugins]\nlisten = \"7718\"", "CONFIG_INVALID", "line 2", "`127.0.0.1:7718`"),
+            ("no fuel", "[packs]\nfuel = 0", "CONFIG_INVALID", "line 2", "a whole number above 0"),
             (
                 "no origin",
                 "[plugins]\npublic_url = \"https://x/y\"",
@@ -545,10 +555,11 @@ mod tests {
 
     #[test]
     fn switches_and_other_mcp_servers_are_read() {
-        let text = "[registry]\npublic = true\n[mcp]\nmount = false\n[mcp.servers.a]\nurl = \"https://a.example\"\nsecret = \"s\"\n[mcp.servers.b]\nurl = \"http://b\"\ntenants = [\"t\"]\n";
+        let text = "[packs]\nfuel = 5\n[registry]\npublic = true\n[mcp]\nmount = false\n[mcp.servers.a]\nurl = \"https://a.example\"\nsecret = \"s\"\n[mcp.servers.b]\nurl = \"http://b\"\ntenants = [\"t\"]\n";
         let settings = Reader { path: Path::new("/etc/interlock.toml"), text }.settings().unwrap();
         assert!(!settings.mcp_mount.unwrap().value);
         assert!(settings.open_registry.unwrap().value);
+        assert_eq!(settings.pack_fuel.unwrap().value, 5);
         let server = |url: &str, secret: Option<&str>, tenants: &[&str]| McpServer {
             url: url.to_owned(),
             secret: secret.map(str::to_owned),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::integrity::Integrity;
 use packs::name::NamespaceGlob;
 use packs::path::EntryPath;
 use packs::signature::{PrivateKey, SIGNATURE_PATH, TrustedKey};
@@ -21,9 +22,10 @@ pub(crate) fn install(data: &Path, files: &[(&str, &[u8])]) {
     all.insert(EntryPath::parse(SIGNATURE_PATH).unwrap(), (&signature, false));
     let permitted = ["vendor.*", "community.*"].map(|glob| NamespaceGlob::parse(glob).unwrap());
     let trusted = TrustedKey { id: "tests".into(), key: key.public(), permitted: permitted.into() };
+    let archive = packs::archive::write(&all).unwrap();
     let install = Install {
-        archive: &packs::archive::write(&all).unwrap(),
-        expected: None,
+        archive: &archive,
+        expected: Some(Integrity::of(&archive)),
         policy: &TrustPolicy::verified(vec![trusted]),
         host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
         limits: Limits::default(),

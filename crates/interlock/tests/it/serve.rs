@@ -2,6 +2,7 @@
 
 mod asked;
 mod configured;
+mod packs;
 mod plugins;
 
 use std::io::{BufRead as _, BufReader};

@@ -32,6 +32,10 @@ pub struct InstalledRecord {
     pub integrity: Integrity,
     /// What it proved.
     pub proof: Proof,
+    /// Whether somebody had said before what the archive is, and it was: a signature is over `pack.json` alone, and says nothing of the
+    /// files beside it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub announced: bool,
     /// When it was installed.
     pub installed_at: String,
     /// The capabilities that it could use and this host does not give.
@@ -53,6 +57,14 @@ pub struct InstalledFile {
 }
 
 impl InstalledRecord {
+    /// The same with whatever an install of the same bytes has proved besides, or nothing where that is not more.
+    pub(super) fn strengthened(&self, again: &Self) -> Option<Self> {
+        let is_stronger = again.proof.strength() > self.proof.strength();
+        let proof = if is_stronger { again.proof.clone() } else { self.proof.clone() };
+        let stronger = Self { proof, announced: self.announced || again.announced, ..self.clone() };
+        (stronger != *self).then_some(stronger)
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec(self).expect("a record has only texts and numbers in it");
         bytes.push(b'\n');

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use packs::archive::Limits;
 use packs::gate::{Gate, Operation};
 use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::integrity::Integrity;
 use packs::name::PackName;
 use packs::publish::{PublishRequest, PublishRules, check};
 use packs::registry::{FolderStore, Publisher, Registry, RegistryStore, Yank};
@@ -121,6 +122,42 @@ fn a_pack_is_durable_before_it_has_its_name_and_its_name_is_durable_before_anybo
     let (synced, renamed) = (place(Operation::Sync), place(Operation::Rename));
     assert!(last_write < synced && synced < renamed, "{seen:?}");
     assert_eq!(seen[renamed + 1], Operation::Sync, "{seen:?}");
+}
+
+#[test]
+fn what_a_pack_proved_is_recorded_or_not_at_every_crash_point_and_can_be_repeated() {
+    let bytes = archive("1.0.0");
+    let again = |packs: &InstalledPacks| {
+        let (policy, host) = (TrustPolicy::open(), HostFacts::everything(["fs".to_owned()]));
+        let install = Install {
+            archive: &bytes,
+            expected: Some(Integrity::of(&bytes)),
+            policy: &policy,
+            host: &host,
+            limits: Limits::DEFAULT,
+            now: Millis(0),
+        };
+        packs.install(&install).is_ok()
+    };
+    for at in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert!(install(&InstalledPacks::open(root).unwrap(), "1.0.0"));
+        let gate = Dying::after(at);
+        let done = again(&InstalledPacks::open(root).unwrap().gated(gate.clone()));
+        assert_eq!(installed(root), ["1.0.0"], "died before operation {at}");
+        let announced =
+            || InstalledPacks::open(root).unwrap().record(&name(), &version("1.0.0")).unwrap().announced;
+        assert_eq!(announced(), gate.seen().contains(&Operation::Rename), "died before operation {at}");
+        assert!(again(&InstalledPacks::open(root).unwrap()) && announced(), "again after {at}");
+        if done {
+            assert!(
+                at >= 5,
+                "a record is made, written, synced, renamed and its name synced, in more than {at}"
+            );
+            return;
+        }
+    }
 }
 
 #[test]

@@ -6,8 +6,9 @@ use packs::PackErrorCode as Code;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPack, InstalledPacks};
 use packs::integrity::Integrity;
-use packs::name::PackName;
+use packs::name::{NamespaceGlob, PackName};
 use packs::path::EntryPath;
+use packs::signature::TrustedKey;
 use packs::time::Millis;
 use packs::trust::{Proof, TrustPolicy};
 use packs::version::Version;
@@ -195,6 +196,87 @@ fn a_pack_that_was_changed_is_not_loaded() {
     );
     std::fs::write(place.join(".interlock/installed.json"), b"{}").unwrap();
     assert_eq!(packs.load(&name(), &one(), false).unwrap_err().code(), Code::LoadFailure);
+}
+
+/// Whom a policy of these keys trusts for everything of `vendor`.
+fn trusting(seeds: &[u8]) -> TrustPolicy {
+    let trusted = |seed: &u8| TrustedKey {
+        id: format!("key-{seed}"),
+        key: key(*seed).public(),
+        permitted: vec![NamespaceGlob::parse("vendor.*").unwrap()],
+    };
+    TrustPolicy { keys: seeds.iter().map(trusted).collect(), ..TrustPolicy::open() }
+}
+
+#[test]
+fn what_the_same_bytes_prove_by_now_is_recorded_and_never_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let archive = signed_archive(NAME, "1.0.0", &key(1));
+    let again = |seeds: &[u8], expected: Option<Integrity>| {
+        let (policy, host) = (trusting(seeds), host());
+        let request = Install {
+            archive: &archive,
+            expected,
+            policy: &policy,
+            host: &host,
+            limits: Limits::DEFAULT,
+            now: Millis(seeds.len() as u64),
+        };
+        let installed = packs.install(&request).unwrap().record;
+        assert_eq!(packs.record(&name(), &one()).unwrap(), installed, "what is told is what is on the disk");
+        assert!(packs.load(&name(), &one(), true).is_ok());
+        (matches!(installed.proof, Proof::Signed { .. }), installed.announced, installed.installed_at)
+    };
+    let (signed, announced, first) = again(&[], None);
+    assert!(!signed && !announced, "nobody vouches for the key yet");
+    assert_eq!(again(&[1], None), (true, false, first.clone()), "the key is trusted now");
+    assert_eq!(
+        again(&[], None),
+        (true, false, first.clone()),
+        "an install that asks less takes nothing away"
+    );
+    assert_eq!(again(&[], Some(Integrity::of(&archive))), (true, true, first.clone()));
+    assert_eq!(again(&[1], None), (true, true, first));
+    assert!(!folder.path().join(NAME).join("1.0.0/.interlock/installed.json.new").exists());
+}
+
+#[test]
+fn one_damaged_pack_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let names = ["vendor.acme.changed", "vendor.acme.good", "vendor.acme.unread"];
+    for name in names {
+        let mut manifest = node_pack(name, "1.0.0");
+        manifest["agents"] = json!([{
+            "agentId": format!("{name}.writer"), "persona": "W", "modelClass": "writing", "systemPrompt": "Write.",
+        }]);
+        install(&packs, &packed(&manifest, &[("nodes.wasm", b"")]), &host()).unwrap();
+    }
+    std::fs::write(folder.path().join("vendor.acme.changed/1.0.0/pack.json"), b"{}").unwrap();
+    std::fs::write(folder.path().join("vendor.acme.unread/1.0.0/.interlock/installed.json"), b"{").unwrap();
+    let (manifests, damaged) = packs.look().unwrap();
+    assert_eq!(
+        manifests.iter().map(packs::manifest::Manifest::id).collect::<Vec<_>>(),
+        ["vendor.acme.good@1.0.0"]
+    );
+    let mut told: Vec<_> = damaged.iter().map(|pack| (pack.name.as_str(), pack.error.code())).collect();
+    told.sort_unstable();
+    assert_eq!(told, [(names[0], Code::LoadFailure), (names[2], Code::LoadFailure)]);
+    assert_eq!(packs.manifests().unwrap().len(), 1);
+    let agents = packs.agents(&host()).unwrap();
+    assert_eq!(
+        agents.iter().map(|agent| agent.agent_id.as_str()).collect::<Vec<_>>(),
+        ["vendor.acme.good.writer"]
+    );
+    // What is told of a damaged pack is what its manifest claims now; what cannot be read claims nothing.
+    let claims = |name: &str| packs.claimed_types(&PackName::parse(name).unwrap(), &one());
+    assert_eq!(claims("vendor.acme.unread"), ["acme.fetch"]);
+    assert_eq!(claims("vendor.acme.changed"), Vec::<String>::new());
+    // Others can still be installed, and prompts find what they depend on.
+    let mut prompts = every_kind()[2].clone();
+    prompts["dependencies"] = json!({"vendor.acme.good": "^1.0.0"});
+    assert!(install(&packs, &packed(&prompts, &[]), &host()).is_ok());
 }
 
 #[test]

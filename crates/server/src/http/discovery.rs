@@ -4,12 +4,17 @@
 
 mod parts;
 
+use std::collections::BTreeSet;
+
 use ai::completion::MAX_OUTPUT_TOKENS;
 use ai::reasoning::DEFAULT_TOKEN_LIMIT;
+use flow::definition::Capabilities;
 use flow::engine::bounds::MAX_REASONING_TOKENS;
 use flow::event::wire::LOG_SCHEMA_VERSION;
 use flow::options::MAX_MODEL_BYTES;
 use flow::trace::PROTOCOL_VERSION;
+use host::hands::Hands;
+use host::runs::Runs;
 use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
 use host::runs::bulk::MAX_BULK;
 use host::runs::create::ENGINE_VERSIONS;
@@ -17,7 +22,49 @@ use host::runs::keys::TEST_PREFIX;
 use serde_json::{Map, Value, json};
 
 use super::encoding::Encoding;
-use super::state::Service;
+use super::state::{Service, Settings};
+
+/// What the families are read from.
+struct Said<'a> {
+    runs: &'a Runs,
+    ours: Capabilities,
+    hands: Option<&'a Hands>,
+    settings: &'a Settings,
+    is_traced: bool,
+    /// The scopes of the catalogue for tests, where there is one.
+    tests: Option<Vec<&'static str>>,
+}
+
+/// What packs may ask for of a host that does not serve yet: they are loaded first.
+pub fn capability_names(
+    runs: &Runs,
+    hands: &Hands,
+    settings: &Settings,
+    is_traced: bool,
+) -> BTreeSet<String> {
+    let ours = hands.widen(&runs.capabilities());
+    let said = Said { runs, ours, hands: Some(hands), settings, is_traced, tests: None };
+    names(&families_of(&said))
+}
+
+/// What packs may ask for of this host.
+pub(super) fn given(state: &Service) -> BTreeSet<String> {
+    names(&families(state))
+}
+
+/// The families that are not said to be off, and those of their parts that are said to be on, such as `mcp.serverMount`.
+fn names(families: &Map<String, Value>) -> BTreeSet<String> {
+    let says = |value: &Value, on: bool| *value == json!(on) || value["supported"] == json!(on);
+    let mut names = BTreeSet::new();
+    for (family, value) in families {
+        let parts = value.as_object().into_iter().flatten().filter(|(_, part)| says(part, true));
+        names.extend(parts.map(|(part, _)| format!("{family}.{part}")));
+        if !says(value, false) {
+            names.insert(family.clone());
+        }
+    }
+    names
+}
 
 // One limit is advertised, so there is one: that of models, and of agents that pretend.
 const _: () = assert!(MAX_REASONING_TOKENS == DEFAULT_TOKEN_LIMIT);
@@ -86,8 +133,20 @@ fn configurable(state: &Service) -> Value {
 }
 
 /// The families of capabilities.
-pub(super) fn families(state: &Service) -> Map<String, Value> {
-    let ours = state.runs.capabilities();
+fn families(state: &Service) -> Map<String, Value> {
+    let scopes = || state.shelves.rules().scopes.iter().map(|scope| scope.as_str()).collect();
+    families_of(&Said {
+        runs: &state.runs,
+        ours: state.runs.capabilities(),
+        hands: state.runs.hands(),
+        settings: &state.settings,
+        is_traced: state.runs.is_traced(),
+        tests: state.shelves.tests().map(|_| scopes()),
+    })
+}
+
+fn families_of(state: &Said<'_>) -> Map<String, Value> {
+    let ours = &state.ours;
     let encodings: Vec<_> = Encoding::ALL.iter().map(|encoding| encoding.as_str()).collect();
     let mut families = json!({
         "runs": {
@@ -140,7 +199,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
             "crossHostCausation": {"supported": false, "ancestryEndpointSupported": true},
         }},
     });
-    if state.runs.hands().and_then(host::hands::Hands::agents).is_some() {
+    if state.hands.and_then(Hands::agents).is_some() {
         families["agents"]["manifestRuntime"] =
             json!({"supported": true, "handoffValidation": true, "installScope": "host"});
     }
@@ -164,8 +223,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
     if state.runs.serves_secrets() {
         families["secrets"] = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
     }
-    if let (Some(surfaces), Value::Object(families)) =
-        (state.runs.hands().and_then(host::hands::Hands::surfaces), &mut families)
+    if let (Some(surfaces), Value::Object(families)) = (state.hands.and_then(Hands::surfaces), &mut families)
         && let Value::Object(served) = surfaces.advertise()
     {
         families.extend(served);
@@ -173,7 +231,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
     if state.settings.ui_plugins {
         families["uiPlugins"] = host::plugins::advertised();
     }
-    if state.runs.is_traced() {
+    if state.is_traced {
         families["observability"] = json!({"otel": {"exportProtocols": ["http/protobuf"]}});
     }
     match families {
@@ -186,7 +244,7 @@ pub(super) fn families(state: &Service) -> Map<String, Value> {
     }
 }
 
-fn auth(state: &Service) -> Value {
+fn auth(state: &Said<'_>) -> Value {
     json!({
         "profiles": ["openwop-auth-api-key-rotation", "openwop-audit-log-integrity"],
         "rotation": {"supported": true, "minGraceSeconds": 0},
@@ -200,8 +258,8 @@ fn auth(state: &Service) -> Value {
     })
 }
 
-fn dispatch(state: &Service) -> Value {
-    let ours = state.runs.capabilities();
+fn dispatch(state: &Said<'_>) -> Value {
+    let ours = &state.ours;
     let mut dispatch = json!({
         "supported": ours.dispatch,
         "models": ["child-run"],

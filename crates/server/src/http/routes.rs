@@ -23,6 +23,7 @@ const FORK: Access = Access::Key(&[Scope::RunsCreate, Scope::RunsRead]);
 const FAN_OUT: Access = Access::Key(&[Scope::ManifestWrite, Scope::RunsCreate]);
 const PACKS_PUBLISH: Access = Access::Key(&[Scope::PacksPublish]);
 const PACKS_YANK: Access = Access::Key(&[Scope::PacksYank]);
+const PACKS_YANK_REVERT: Access = Access::Key(&[Scope::PacksYankRevert]);
 const ADMIN: Access = Access::Key(&[Scope::Admin]);
 
 const fn optional(name: &'static str, kind: &'static str, about: &'static str) -> Parameter {
@@ -207,7 +208,7 @@ static ALL: &[Route] = &[
         "undeprecatePack", "Says that a version may be used again.", registry::undeprecate),
     route!(Post "/v1/packs/{name}/-/{version}/yank", PACKS_YANK, Optional, 200 JSON,
         "yankPack", "Withdraws a version from ranges.", registry::yank),
-    route!(Delete "/v1/packs/{name}/-/{version}/yank", PACKS_YANK, None, 200 JSON,
+    route!(Delete "/v1/packs/{name}/-/{version}/yank", PACKS_YANK_REVERT, None, 200 JSON,
         "unyankPack", "Puts a version back into ranges.", registry::unyank),
     route!(Get "/v1/packs/{name}/-/keychain", Access::Offered, None, 200 JSON,
         "readPackKeys", "The keys that signed a pack, oldest first.", registry::keychain),
@@ -239,7 +240,7 @@ static TEST_PACKS: &[Route] = &[
         "undeprecateTestPack", "Says that a version may be used again.", registry::tests_of::undeprecate),
     route!(Post "/v1/packs-test/{name}/-/{version}/yank", PACKS_YANK, Optional, 200 JSON,
         "yankTestPack", "Withdraws a version from ranges.", registry::tests_of::yank),
-    route!(Delete "/v1/packs-test/{name}/-/{version}/yank", PACKS_YANK, None, 200 JSON,
+    route!(Delete "/v1/packs-test/{name}/-/{version}/yank", PACKS_YANK_REVERT, None, 200 JSON,
         "unyankTestPack", "Puts a version back into ranges.", registry::tests_of::unyank),
     route!(Get "/v1/packs-test/{name}/-/keychain", MANIFEST_READ, None, 200 JSON,
         "readTestPackKeys", "The keys that signed a pack.", registry::tests_of::keychain),

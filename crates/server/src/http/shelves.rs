@@ -26,7 +26,7 @@ pub struct Shelves {
 }
 
 impl Shelves {
-    /// A registry on this store, which is the host's own: it takes names of every scope but `local`.
+    /// A registry on this store. Which names it takes follows from who may read it: see [`Shelves::read_by`].
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -60,6 +60,13 @@ impl Shelves {
     #[must_use]
     pub fn with_installed(self, installed: InstalledPacks) -> Self {
         Self { installed: Some(Arc::new(installed)), ..self }
+    }
+
+    /// The same with the rules that fit its readers: what anybody can read takes no `private` names.
+    #[must_use]
+    pub(super) fn read_by(self, everybody: bool) -> Self {
+        let rules = if everybody { PublishRules::public() } else { PublishRules::private() };
+        Self { rules: Arc::new(rules), ..self }
     }
 
     pub(super) fn offered(&self) -> &Arc<Shelf> {

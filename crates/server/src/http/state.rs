@@ -224,7 +224,7 @@ impl HttpState {
             denials: Denials::default(),
             cursors,
             table: Table::new(gates),
-            shelves: options.shelves,
+            shelves: options.shelves.read_by(options.settings.open_registry),
             correlations: Correlations::default(),
             test_log: TestLog::default(),
             pages: options.pages,

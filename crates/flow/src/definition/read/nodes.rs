@@ -168,6 +168,12 @@ fn kind(
         if capabilities.pack_types.contains(type_id) {
             return Some(NodeType::Pack);
         }
+        // The type is known: what is wrong is the pack, and saying that there is no such type would lead people astray.
+        if let Some(why) = capabilities.refused_types.get(type_id) {
+            let message = format!("{} brings this type, and it is not served: {}", why.pack, why.message);
+            fields.push(Problem { refused: Some(why.clone()), ..refused(message, None) });
+            return None;
+        }
         let meant = canon::nearest::nearest(type_id, NodeType::all().map(NodeType::as_str), 1);
         let hint = meant.first().map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
         fields.push(refused(format!("no node type of this name is served here{hint}"), None));

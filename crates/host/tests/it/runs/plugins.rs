@@ -8,9 +8,10 @@ use host::plugins::{ArtifactError, Artifacts as _, Plugins, RunArtifacts};
 use host::runs::Scope;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
+use packs::integrity::Integrity;
 use packs::name::NamespaceGlob;
 use packs::path::EntryPath;
-use packs::signature::{PrivateKey, SIGNATURE_PATH, TrustedKey};
+use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH, TrustedKey};
 use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
@@ -107,15 +108,21 @@ async fn another_tenant_and_another_page_find_nothing_and_rights_are_those_of_th
     assert_eq!(port(&host, "acme", None).read(&id).await.unwrap().version, version, "nothing was written");
 }
 
-/// Installs a pack of one plugin, signed or not.
+/// Installs a pack of one plugin, signed or not, with a digest that was announced for it.
 fn install(root: &std::path::Path, version: &str, plugin: &Value, document: &[u8], is_signed: bool) {
+    let archive = archive(version, plugin, document, is_signed);
+    install_as(root, &archive, Some(Integrity::of(&archive)), is_signed);
+}
+
+/// The archive of a pack of one plugin.
+fn archive(version: &str, plugin: &Value, document: &[u8], is_signed: bool) -> Vec<u8> {
     let key = PrivateKey::from_entropy(&[3; 32]);
     let manifest = json!({
         "name": "vendor.acme.x", "version": version, "kind": "frontend-plugin", "engines": {"openwop": "^1.0.0"},
         "uiPlugins": [plugin],
     });
     let manifest = serde_json::to_vec(&manifest).unwrap();
-    let signature = key.sign(&manifest);
+    let (signature, pem) = (key.sign(&manifest), key.public().to_pem());
     let path = |text: &str| EntryPath::parse(text).unwrap();
     let mut files = BTreeMap::from([
         (path("pack.json"), (manifest.as_slice(), false)),
@@ -124,16 +131,23 @@ fn install(root: &std::path::Path, version: &str, plugin: &Value, document: &[u8
     ]);
     if is_signed {
         files.insert(path(SIGNATURE_PATH), (&signature, false));
+        files.insert(path(PUBLIC_KEY_PATH), (pem.as_bytes(), false));
     }
+    packs::archive::write(&files).unwrap()
+}
+
+fn install_as(root: &std::path::Path, archive: &[u8], expected: Option<Integrity>, is_trusted: bool) {
+    let key = PrivateKey::from_entropy(&[3; 32]);
     let trusted = TrustedKey {
         id: "acme".into(),
         key: key.public(),
         permitted: vec![NamespaceGlob::parse("vendor.acme.*").unwrap()],
     };
-    let policy = TrustPolicy { keys: vec![trusted], ..TrustPolicy::open() };
+    let keys = if is_trusted { vec![trusted] } else { Vec::new() };
+    let policy = TrustPolicy { keys, ..TrustPolicy::open() };
     let install = Install {
-        archive: &packs::archive::write(&files).unwrap(),
-        expected: None,
+        archive,
+        expected,
         policy: &policy,
         host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
         limits: Limits::default(),
@@ -187,4 +201,48 @@ fn a_plugin_is_handed_out_only_while_it_is_what_somebody_trusted_signed() {
     assert!(plugins.packs().1[0].problem.is_some());
     install(folder.path(), "1.4.0", &plugin, b"<p>good", true);
     assert_eq!(plugins.document("/vendor.acme.x/1.4.0/index.html").unwrap().bytes, b"<p>good");
+}
+
+#[test]
+fn a_signature_of_the_manifest_does_not_vouch_for_another_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin =
+        json!({"pluginId": "editor", "surface": "artifact-viewer", "entry": "index.html", "hostApi": []});
+    let plugins =
+        Plugins::open(folder.path(), Some("http://127.0.0.1:7718".into()), "http://127.0.0.1:7717").unwrap();
+    let (good, swapped) =
+        (archive("1.0.0", &plugin, b"<p>good", true), archive("1.0.0", &plugin, b"<p>evil", true));
+    // The manifest and its signature are the same; only the document is another, and only the digest of the archive can tell.
+    let address = "/vendor.acme.x/1.0.0/index.html";
+    install_as(folder.path(), &swapped, None, true);
+    assert!(plugins.document(address).is_none());
+    assert!(plugins.packs().1[0].problem.as_ref().unwrap().contains("--expect"));
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let wrong = Install {
+        archive: &swapped,
+        expected: Some(Integrity::of(&good)),
+        policy: &TrustPolicy::open(),
+        host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
+        limits: Limits::default(),
+        now: Millis(0),
+    };
+    assert_eq!(packs.install(&wrong).unwrap_err().code().as_str(), "pack_integrity_failure");
+    assert!(plugins.document(address).is_none());
+    packs.remove(&packs.list().unwrap()[0].name, &packs.list().unwrap()[0].version).unwrap();
+    install_as(folder.path(), &good, Some(Integrity::of(&good)), true);
+    assert_eq!(plugins.document(address).unwrap().bytes, b"<p>good");
+}
+
+#[test]
+fn a_plugin_is_shown_once_its_key_is_trusted_and_it_is_installed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin =
+        json!({"pluginId": "editor", "surface": "artifact-viewer", "entry": "index.html", "hostApi": []});
+    let plugins =
+        Plugins::open(folder.path(), Some("http://127.0.0.1:7718".into()), "http://127.0.0.1:7717").unwrap();
+    let archive = archive("1.0.0", &plugin, b"<p>", true);
+    install_as(folder.path(), &archive, Some(Integrity::of(&archive)), false);
+    assert!(plugins.packs().1[0].problem.as_ref().unwrap().contains("Trust the key, and install it again"));
+    install_as(folder.path(), &archive, None, true);
+    assert!(plugins.find("vendor.acme.x", "editor").is_some(), "{:?}", plugins.packs().1[0].problem);
 }

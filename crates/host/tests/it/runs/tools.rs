@@ -526,7 +526,7 @@ fn agents_of_the_example(folder: &Path) -> Agents {
         now: packs::time::Millis(0),
     };
     packs.install(&install).unwrap();
-    installed::load_agents(&packs).unwrap().0
+    installed::load_agents(&packs, &installed::host_facts(false)).unwrap().0
 }
 
 fn example(file: &str) -> Value {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use packs::archive::Limits;
-use packs::install::{HostFacts, Install, InstalledPacks, InstalledRecord};
+use packs::install::{Install, InstalledPacks, InstalledRecord};
 use packs::integrity::Integrity;
 use packs::lock::{LockedPack, Lockfile};
 use packs::name::PackName;
@@ -34,7 +34,7 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<An
         .map_err(|error| usage(&error.to_string()))?;
     let installed = InstalledPacks::open(&settings.data_dir.value.join(FOLDER))?;
     // Which capabilities there are only the server knows that runs the packs; it judges again when it loads them.
-    let host = HostFacts { capabilities: None, ..HostFacts::everything([]) };
+    let host = host::hands::installed::host_facts(settings.plugins_listen.value.is_some());
     let one = |archive: &[u8], expected: Option<Integrity>| -> Result<InstalledRecord, PackError> {
         let request =
             Install { archive, expected, policy: &policy, host: &host, limits: Limits::DEFAULT, now: now() };

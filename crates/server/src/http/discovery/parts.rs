@@ -13,6 +13,7 @@ use sandbox::Limits;
 use serde_json::{Map, Value, json};
 
 use super::super::state::Service;
+use super::Said;
 
 /// What modules of packs may call.
 const HOST_CALLS: [&str; 8] = [
@@ -27,12 +28,15 @@ const HOST_CALLS: [&str; 8] = [
 ];
 
 fn models(state: &Service) -> Option<&Models> {
-    let served = state.runs.capabilities().models;
-    state.runs.hands().and_then(Hands::models).filter(|models| served && models.is_served())
+    served(state.runs.hands()).filter(|_| state.runs.capabilities().models)
 }
 
-fn modules(state: &Service) -> Option<&Modules> {
-    state.runs.hands().and_then(Hands::modules)
+fn served(hands: Option<&Hands>) -> Option<&Models> {
+    hands.and_then(Hands::models).filter(|models| models.is_served())
+}
+
+fn modules<'a>(state: &Said<'a>) -> Option<&'a Modules> {
+    state.hands.and_then(Hands::modules)
 }
 
 /// The kinds of envelopes that are taken, with their versions: those that everybody knows, and those of the settings.
@@ -57,8 +61,8 @@ pub(super) fn schema_rounds(state: &Service) -> u64 {
 }
 
 /// Adds the families.
-pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
-    if let Some(models) = models(state) {
+pub(super) fn extend(state: &Said<'_>, families: &mut Map<String, Value>) {
+    if let Some(models) = served(state.hands).filter(|_| state.ours.models) {
         let supported: Vec<&str> = models.choosable().collect();
         put(families, "aiProviders", json!({"supported": supported}));
         if models.is_mocked()
@@ -99,8 +103,7 @@ pub(super) fn extend(state: &Service, families: &mut Map<String, Value>) {
     if state.settings.test_seams {
         put(families, "workflowChainPacks", json!({"supported": true}));
     }
-    if state.shelves.tests().is_some() {
-        let scopes: Vec<&str> = state.shelves.rules().scopes.iter().map(|scope| scope.as_str()).collect();
+    if let Some(scopes) = &state.tests {
         let test_mode = json!({
             "supported": true, "isolated": true, "catalogResetEndpoint": "/v1/packs-test/reset", "scopes": scopes,
         });
@@ -123,7 +126,7 @@ pub(super) fn withhold(flag: &str, families: &mut Map<String, Value>) {
 }
 
 /// Nodes resolve and compose; there are no routes for templates, and agents bring none.
-fn prompts(state: &Service, models: &Models) -> Value {
+fn prompts(state: &Said<'_>, models: &Models) -> Value {
     let kinds: Vec<&str> = PromptKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let secrets = state.runs.serves_secrets();
     let sources = Source::ALL.iter().filter(|source| match source {

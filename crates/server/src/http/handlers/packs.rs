@@ -1,5 +1,9 @@
 //! The packs that are installed, and the agents in them.
 
+use std::collections::BTreeSet;
+
+use host::hands::Hands;
+use host::hands::installed::{Unserved, host_facts};
 use packs::PackError;
 use packs::agents::{CatalogueEntry, catalogue};
 use packs::install::{HostFacts, InstalledPacks};
@@ -14,18 +18,42 @@ use super::trouble::{self, on_a_thread};
 /// `GET /v1/packs`
 pub(in super::super) async fn list(call: Call) -> Answered {
     let facts = facts(&call);
+    // What was found when the nodes were loaded, and what is wrong by now.
+    let modules = call.state.runs.hands().and_then(Hands::modules);
+    let mut unserved: Vec<Unserved> = modules.map(|modules| modules.unserved().to_vec()).unwrap_or_default();
     let listed = installed(&call, move |installed| {
-        let shown = |manifest: &Manifest| {
+        let (manifests, damaged) = installed.look()?;
+        unserved.extend(damaged.iter().map(Unserved::damaged));
+        let mut packs = Vec::new();
+        for manifest in &manifests {
             let common = &manifest.common;
-            let agents = catalogue(manifest, |capability| !facts.gives(capability));
-            json!({"name": common.name, "version": common.version, "kind": manifest.kind(), "agents": agents})
-        };
-        Ok(installed.manifests()?.iter().map(shown).collect::<Vec<Value>>())
+            let (agents, degraded) = match facts.judge(manifest) {
+                Ok(degraded) => (catalogue(manifest, |capability| !facts.gives(capability)), degraded),
+                // It is installed, and nothing of it is served.
+                Err(error) => {
+                    let (pack, code) = (manifest.id(), error.code().as_str().to_owned());
+                    unserved.push(Unserved { pack, code, message: error.to_string() });
+                    (Vec::new(), Vec::new())
+                }
+            };
+            packs.push(json!({
+                "name": common.name, "version": common.version, "kind": manifest.kind(), "agents": agents,
+                "degraded": degraded,
+            }));
+        }
+        let mut once = BTreeSet::new();
+        unserved.retain(|pack| once.insert(pack.pack.clone()));
+        Ok((packs, unserved.iter().map(told).collect::<Vec<Value>>()))
     });
     match listed.await? {
-        Ok(packs) => Ok(answer::json(200, &json!({"packs": packs}))),
+        Ok((packs, unserved)) => Ok(answer::json(200, &json!({"packs": packs, "unserved": unserved}))),
         Err(error) => Ok(trouble::pack(&error)),
     }
+}
+
+/// What is told of a pack that is installed and not served.
+fn told(pack: &Unserved) -> Value {
+    json!({"pack": pack.pack, "code": pack.code, "message": pack.message})
 }
 
 /// `GET /v1/packs/export`
@@ -63,11 +91,10 @@ pub(in super::super) async fn agent(call: Call) -> Answered {
     }
 }
 
-/// What this host gives to agents: what it says that it does. A family may be there to say that it is not served.
+/// What this host gives to packs: what it says that it does.
 fn facts(call: &Call) -> HostFacts {
-    let is_served = |family: &Value| family.get("supported").unwrap_or(family) != &Value::Bool(false);
-    let families = discovery::families(&call.state).into_iter().filter(|(_, family)| is_served(family));
-    HostFacts::everything(families.map(|(name, _)| name))
+    let capabilities = Some(discovery::given(&call.state));
+    HostFacts { capabilities, ..host_facts(call.state.settings.ui_plugins) }
 }
 
 async fn entries(call: &Call) -> Result<Result<Vec<CatalogueEntry>, PackError>, host::runs::Refusal> {

@@ -34,18 +34,23 @@ pub(in super::super) async fn well_known(call: Call) -> Answered {
 
 /// `GET /v1/index.json`
 pub(in super::super) async fn index(call: Call) -> Answered {
-    Ok(answer::json(200, &call.state.shelves.offered().index(now(&call))))
+    let mut index = for_reader(&call, call.state.shelves.offered().index(now(&call)), "packs");
+    index["packCount"] = index["packs"].as_array().map_or(0, Vec::len).into();
+    Ok(answer::json(200, &index))
 }
 
 /// `GET /v1/packs/-/search`
 pub(in super::super) async fn search(call: Call) -> Answered {
     let query = call.query.text("q").unwrap_or_default();
-    Ok(answer::json(200, &call.state.shelves.offered().search(query)))
+    let mut found = for_reader(&call, call.state.shelves.offered().search(query), "results");
+    found["total"] = found["results"].as_array().map_or(0, Vec::len).into();
+    Ok(answer::json(200, &found))
 }
 
 /// `GET /v1/packs/-/by-type/{typeId}`
 pub(in super::super) async fn by_type(call: Call) -> Answered {
-    Ok(answer::json(200, &call.state.shelves.offered().by_type(call.param("typeId"))))
+    let found = call.state.shelves.offered().by_type(call.param("typeId"));
+    Ok(answer::json(200, &for_reader(&call, found, "packs")))
 }
 
 /// `GET /keys/{keyId}.pub`
@@ -133,13 +138,40 @@ fn whole(written: Written) -> Answered {
     Ok(written.unwrap_or_else(|refused| refused))
 }
 
+/// Whether somebody reads without a key. What was published as private before the registry was opened is not for them.
+fn is_stranger(call: &Call) -> bool {
+    call.caller.scopes.is_empty()
+}
+
+/// A list of packs without those that are not for whoever asks.
+fn for_reader(call: &Call, mut document: Value, member: &str) -> Value {
+    let is_private = |entry: &Value| {
+        let name = entry["name"].as_str().and_then(|name| PackName::parse(name).ok());
+        name.is_some_and(|name| name.scope() == packs::name::Scope::Private)
+    };
+    if let (true, Some(Value::Array(entries))) = (is_stranger(call), document.get_mut(member)) {
+        entries.retain(|entry| !is_private(entry));
+    }
+    document
+}
+
 fn name(call: &Call) -> Result<PackName, Response> {
     // A version is not part of this address; any will do.
-    read_address(call.param("name"), "0.0.0").map(|(name, _)| name).map_err(|error| trouble::publish(&error))
+    addressed(call, "0.0.0").map(|(name, _)| name)
 }
 
 fn address(call: &Call) -> Result<(PackName, Version), Response> {
-    read_address(call.param("name"), call.param("version")).map_err(|error| trouble::publish(&error))
+    addressed(call, call.param("version"))
+}
+
+fn addressed(call: &Call, version: &str) -> Result<(PackName, Version), Response> {
+    let (name, version) =
+        read_address(call.param("name"), version).map_err(|error| trouble::publish(&error))?;
+    if is_stranger(call) && name.scope() == packs::name::Scope::Private {
+        let message = "there is no such pack here";
+        return Err(trouble::flat(404, "pack_not_found", message, Default::default()));
+    }
+    Ok((name, version))
 }
 
 fn bytes(body: impl Into<Body>, media: HeaderValue) -> Response {

@@ -98,7 +98,10 @@ pub(super) fn schemas() -> Map<String, Value> {
             "Packs",
             object(
                 &["packs"],
-                &json!({"packs": array(&object(&["name", "version", "agents"], &json!({"name": text(), "version": text(), "agents": array(&refer("Agent"))})))}),
+                &json!({
+                    "packs": array(&object(&["name", "version", "agents"], &json!({"name": text(), "version": text(), "agents": array(&refer("Agent")), "degraded": array(&text())}))),
+                    "unserved": array(&object(&["pack", "code", "message"], &json!({"pack": text(), "code": text(), "message": text()}))),
+                }),
             ),
         ),
         (

@@ -72,7 +72,7 @@ async fn a_right_that_is_missing_is_named_before_anything_is_looked_up() {
 }
 
 /// What the protocol asks for on its routes, whatever the table of routes says.
-const SCOPES: [(&str, &str, &[Scope]); 24] = [
+const SCOPES: [(&str, &str, &[Scope]); 26] = [
     ("GET", "/v1/workflows/none", &[Scope::ManifestRead]),
     ("POST", "/v1/runs", &[Scope::RunsCreate]),
     ("GET", "/v1/runs", &[Scope::RunsRead]),
@@ -96,6 +96,9 @@ const SCOPES: [(&str, &str, &[Scope]); 24] = [
     ("GET", "/v1/audit/verify", &[Scope::AuditRead]),
     ("POST", "/v1/workflows", &[Scope::ManifestWrite]),
     ("GET", "/v1/workflows", &[Scope::ManifestRead]),
+    ("POST", "/v1/packs/vendor.acme.none/-/1.0.0/yank", &[Scope::PacksYank]),
+    // Who may withdraw a version may not therefore put one back.
+    ("DELETE", "/v1/packs/vendor.acme.none/-/1.0.0/yank", &[Scope::PacksYankRevert]),
     ("GET", "/metrics", &[Scope::Admin]),
 ];
 

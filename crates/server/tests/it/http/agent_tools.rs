@@ -10,7 +10,7 @@ use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use ai::provider::mock::Program;
 use axum::body::Body;
-use host::hands::installed::load_agents;
+use host::hands::installed::{host_facts, load_agents};
 use host::hands::mcp::Servers;
 use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
 use host::hands::{Hands, Options};
@@ -177,7 +177,7 @@ async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
     let servers = Servers::new(Arc::new(NoSecrets));
     let servers = servers.with("library", &format!("http://{mcp}/mcp"), None, Vec::new()).unwrap();
     host.runs.equip(Hands::new(Options {
-        agents: Some(load_agents(&installed).unwrap().0),
+        agents: Some(load_agents(&installed, &host_facts(false)).unwrap().0),
         models: Some(models),
         mcp: Some(servers),
         ..Options::default()

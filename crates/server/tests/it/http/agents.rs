@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ai::provider::mock::Program;
-use host::hands::installed::load_agents;
+use host::hands::installed::{host_facts, load_agents};
 use host::hands::models::{Models, Options as ModelOptions};
 use host::hands::{Hands, Options};
 use host::runs::outbound::Outbound;
@@ -104,7 +104,8 @@ async fn equipped(replies: &[&str]) -> Host {
 }
 
 fn equip(host: &Host, replies: &[&str]) {
-    let (agents, unserved) = load_agents(&InstalledPacks::open(&packs_of(host)).unwrap()).unwrap();
+    let installed = InstalledPacks::open(&packs_of(host)).unwrap();
+    let (agents, unserved) = load_agents(&installed, &host_facts(false)).unwrap();
     assert_eq!(unserved, []);
     let models = Models::new(ModelOptions {
         providers: BTreeMap::new(),
@@ -170,6 +171,68 @@ async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
         let problems = jsonschema::options().offline().build(&schema).unwrap();
         assert_eq!(problems.iter_errors(&listed).map(|problem| problem.to_string()).next(), None);
     }
+}
+
+/// A pack of one agent, with these members of its manifest.
+fn crew(name: &str, members: &Value) -> Value {
+    let mut manifest = json!({
+        "name": name, "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
+        "runtime": {"language": "remote", "entry": "https://acme.example/agents"},
+        "agents": [{
+            "agentId": format!("{name}.one"), "persona": "One", "modelClass": "general", "systemPrompt": PROMPT,
+        }],
+    });
+    manifest.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    manifest
+}
+
+#[tokio::test]
+async fn packs_that_are_not_served_hide_no_others_and_are_told_of() {
+    let host = Host::start_with(server::http::Settings { test_seams: true, ..Default::default() }).await;
+    let needs = json!({"peerDependencies": {"host.fs": "^1"}});
+    let mut could_use = needs.clone();
+    could_use["peerDependenciesMeta"] = json!({"host.fs": {"optional": true}});
+    for (name, members) in [
+        ("vendor.acme.changed", json!({})),
+        ("vendor.acme.good", could_use),
+        ("vendor.acme.needs", needs),
+        ("vendor.acme.unread", json!({})),
+    ] {
+        install_pack(&host, &crew(name, &members));
+    }
+    let place = |name: &str| packs_of(&host).join(name).join("1.0.0");
+    std::fs::write(place("vendor.acme.changed").join("pack.json"), b"{}").unwrap();
+    std::fs::write(place("vendor.acme.unread").join(".interlock/installed.json"), b"{").unwrap();
+    let listed = host.get("/v1/packs").await.expect(200);
+    let shown = |place: usize| {
+        let pack = &listed["packs"][place];
+        (pack["name"].clone(), pack["agents"].as_array().unwrap().len(), pack["degraded"].clone())
+    };
+    assert_eq!(shown(0), (json!("vendor.acme.good"), 1, json!(["host.fs"])));
+    assert_eq!(shown(1), (json!("vendor.acme.needs"), 0, json!([])));
+    let mut unserved: Vec<_> = listed["unserved"].as_array().unwrap().iter().collect();
+    unserved.sort_by_key(|pack| pack["pack"].to_string());
+    let told: Vec<_> = unserved.iter().map(|pack| (&pack["pack"], pack["code"].as_str().unwrap())).collect();
+    let expected = [
+        (&json!("vendor.acme.changed@1.0.0"), "pack_load_failure"),
+        (&json!("vendor.acme.needs@1.0.0"), "pack_peer_dependency_missing"),
+        (&json!("vendor.acme.unread@1.0.0"), "pack_load_failure"),
+    ];
+    assert_eq!(told, expected);
+    let agents = host.get("/v1/agents").await.expect(200);
+    assert_eq!(
+        (&agents["total"], &agents["agents"][0]["agentId"]),
+        (&json!(1), &json!("vendor.acme.good.one"))
+    );
+    let exported = host.get("/v1/packs/export").await.expect(200);
+    assert_eq!(exported["manifests"].as_array().unwrap().len(), 2);
+    let asked = json!({"packName": "vendor.acme.good", "chainId": "vendor.acme.good.none", "parameters": {}});
+    let expanded = host.post("/v1/host/sample/workflow-chain:expand", &asked).await;
+    assert_ne!(
+        expanded.expect(expanded.status)["error"],
+        "pack_load_failure",
+        "it asks for a pack that is whole"
+    );
 }
 
 #[tokio::test]

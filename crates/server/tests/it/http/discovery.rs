@@ -1,9 +1,10 @@
 //! What the host says of itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use host::hands::agents::Agents;
 use serde_json::Value;
-use server::http::Settings;
+use server::http::{Settings, capability_names};
 
 use super::client::Answer;
 use super::service::{Host, KEY, READER, TESTER, gate, noop, protocol_file};
@@ -242,4 +243,81 @@ async fn runs_are_counted_by_how_they_ended() {
         assert!(text.lines().any(|known| known == line), "{line} in\n{text}");
     }
     assert!(!text.contains(&waiting), "nothing of a run is told");
+}
+
+/// A host that says all it can: with seams, spans, plugins, secrets, agents, traces, and another server.
+async fn with_everything() -> (Host, Settings) {
+    let settings = Settings {
+        test_seams: true,
+        test_spans: true,
+        ui_plugins: true,
+        test_sandbox: true,
+        ..Settings::default()
+    };
+    let other = Host::start().await;
+    let host = Host::start_equipped_with(settings, &[other.address], Some(Agents::default())).await;
+    assert!(host.runs.ended_runs().is_some());
+    (host, settings)
+}
+
+/// The families that the tables of docs/conformance.md have a row for, with what holds each to what it says.
+fn rows(document: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut is_table = false;
+    for line in document.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            is_table = matches!(title, "What is advertised" | "Extensions");
+        }
+        let Some(cells) = line.strip_prefix('|').and_then(|line| line.strip_suffix('|')) else { continue };
+        let cells: Vec<&str> = cells.split(" | ").map(str::trim).collect();
+        if let (true, [capability, .., tested]) = (is_table, cells.as_slice()) {
+            let names = capability.split('`').skip(1).step_by(2);
+            let families = names.map(|name| name.split('.').next().unwrap_or(name));
+            found.extend(families.map(|family| (family.to_owned(), (*tested).to_owned())));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn every_family_that_is_advertised_has_a_row_in_the_table_of_conformance() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
+    let rows = rows(&std::fs::read_to_string(path).unwrap());
+    let (host, _) = with_everything().await;
+    let document = open(&host, "/.well-known/openwop").await.expect(200);
+    let families = document["capabilities"].as_object().unwrap();
+    for expected in
+        ["uiPlugins", "secrets", "toolCatalog", "multiAgent", "packs", "sandbox", "mcp", "observability"]
+    {
+        assert!(
+            families.contains_key(expected),
+            "this host is to say everything, and does not say {expected}"
+        );
+    }
+    let without: Vec<_> =
+        families.keys().filter(|family| rows.get(*family).is_none_or(|tested| tested.is_empty())).collect();
+    assert!(without.is_empty(), "these have no row with tests in docs/conformance.md: {without:?}");
+}
+
+#[tokio::test]
+async fn what_packs_may_ask_for_is_what_is_advertised() {
+    let (full, all) = with_everything().await;
+    let seams = Settings { test_seams: true, ..Settings::default() };
+    for (host, settings) in [(full, all), (Host::start_with(seams).await, seams)] {
+        let document = open(&host, "/.well-known/openwop").await.expect(200);
+        let families = document["capabilities"].as_object().unwrap();
+        let (runs, hands) = (&host.runs, host.runs.hands().unwrap());
+        let names = capability_names(runs, hands, &settings, runs.is_traced());
+        // The catalogue for tests is nothing that a pack could use.
+        for (family, value) in families.iter().filter(|(family, _)| *family != "packs") {
+            assert_eq!(names.contains(family), value["supported"] != false, "{family}: {value}");
+        }
+        for name in &names {
+            let value = document.pointer(&format!("/capabilities/{}", name.replace('.', "/")));
+            assert!(value.is_some_and(|value| *value != false && value["supported"] != false), "{name}");
+        }
+        // A family may be off, and a part of it on.
+        assert_eq!(names.contains("mcp"), runs.capabilities().mcp_client);
+        assert!(names.contains("mcp.serverMount"), "{names:?}");
+    }
 }

@@ -5,9 +5,10 @@ use std::io::Write as _;
 
 use packs::integrity::Integrity;
 use packs::path::EntryPath;
+use packs::registry::{FolderStore, MemoryStore};
 use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH};
 use serde_json::{Value, json};
-use server::http::Settings;
+use server::http::{Settings, Shelves};
 
 use super::service::{Host, OTHER, READER};
 
@@ -254,9 +255,78 @@ async fn the_catalogue_for_tests_is_another_one() {
 }
 
 #[tokio::test]
+async fn the_catalogue_for_tests_is_not_there_unless_it_was_asked_for() {
+    let seams = Settings { test_seams: true, ..Settings::default() };
+    for (shelves, is_there) in [
+        (Shelves::in_memory().unwrap(), false),
+        (Shelves::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap(), true),
+    ] {
+        // Other seams do not open it.
+        let host = Host::start_offering(seams, shelves).await;
+        let said = host.get("/.well-known/openwop").await.expect(200);
+        assert_eq!(said["packs"]["testMode"]["supported"].as_bool(), is_there.then_some(true), "{said}");
+        let body = archive(NAME, "1.0.0");
+        let put = host.put(&format!("/v1/packs-test/{NAME}/-/1.0.0.tgz"), &[], &body).await;
+        let reset = host.post("/v1/packs-test/reset", &json!({})).await;
+        let read = host.get(&format!("/v1/packs-test/{NAME}")).await;
+        match is_there {
+            true => assert_eq!((put.status, reset.status, read.status), (201, 200, 404)),
+            false => [put, reset, read].iter().for_each(|answer| drop(answer.refused(404, "not_found"))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_registry_for_everybody_takes_and_shows_nothing_private() {
+    const PRIVATE: &str = "private.acme.nodes";
+    let folder = tempfile::tempdir().unwrap();
+    let shelves = || Shelves::open(FolderStore::open(folder.path()).unwrap()).unwrap();
+    let tgz = |version: &str| format!("/v1/packs/{PRIVATE}/-/{version}.tgz");
+    let mut closed = Host::start_offering(Settings::default(), shelves()).await;
+    closed.put(&tgz("1.0.0"), &[], &archive(PRIVATE, "1.0.0")).await.expect(201);
+    closed.put(&format!("{}.tgz", at("1.0.0")), &[], &archive(NAME, "1.0.0")).await.expect(201);
+    closed.stop().await;
+    drop(closed);
+    // The same packs, after somebody opened the registry.
+    let open = Settings { open_registry: true, ..Settings::default() };
+    let host = Host::start_offering(open, shelves()).await;
+    host.put(&tgz("1.1.0"), &[], &archive(PRIVATE, "1.1.0")).await.refused(400, "invalid_pack_scope");
+    host.put(&format!("{}.tgz", at("1.1.0")), &[], &archive(NAME, "1.1.0")).await.expect(201);
+    let scopes =
+        host.get("/.well-known/openwop-registry").await.expect(200)["supportedNamespaces"].to_string();
+    assert!(scopes.contains("vendor") && !scopes.contains("private"), "{scopes}");
+    let names = |found: &Value, member: &str| -> Vec<String> {
+        let entries = found[member].as_array().unwrap().iter();
+        entries.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    for (path, member) in [
+        ("/v1/index.json", "packs"),
+        ("/v1/packs/-/search?q=fetches", "results"),
+        ("/v1/packs/-/by-type/acme.fetch", "packs"),
+    ] {
+        let strange = host.send("GET", path, &[], None).await.expect(200);
+        assert_eq!(names(&strange, member), [NAME], "{path}");
+        let known = host.get(path).await.expect(200);
+        assert_eq!(names(&known, member), [PRIVATE, NAME], "{path}");
+    }
+    let index = host.send("GET", "/v1/index.json", &[], None).await.expect(200);
+    assert_eq!(index["packCount"], 1);
+    for path in [
+        format!("/v1/packs/{PRIVATE}"),
+        tgz("1.0.0"),
+        format!("/v1/packs/{PRIVATE}/-/1.0.0.json"),
+        format!("/v1/packs/{PRIVATE}/-/1.0.0.sig"),
+        format!("/v1/packs/{PRIVATE}/-/keychain"),
+    ] {
+        host.send("GET", &path, &[], None).await.refused(404, "pack_not_found");
+    }
+    assert_eq!(host.get(&tgz("1.0.0")).await.status, 200, "who has a key still has it");
+}
+
+#[tokio::test]
 async fn a_host_without_installed_packs_has_no_agents() {
     let host = Host::start().await;
-    assert_eq!(host.get("/v1/packs").await.expect(200), json!({"packs": []}));
+    assert_eq!(host.get("/v1/packs").await.expect(200), json!({"packs": [], "unserved": []}));
     assert_eq!(host.get("/v1/packs/export").await.expect(200), json!({"manifests": []}));
     assert_eq!(host.get("/v1/agents").await.expect(200), json!({"agents": [], "total": 0}));
     host.get("/v1/agents/vendor.acme.nodes.nobody").await.refused(404, "agent_not_found");

@@ -10,6 +10,7 @@ use flow::definition::Capabilities;
 use flow::engine::Limits;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::{Tenants, WorkspaceRoots};
+use host::hands::agents::Agents;
 use host::hands::models::{Models, Options as ModelOptions};
 use host::hands::modules::Modules;
 use host::hands::{Hands, Options as HandOptions};
@@ -81,12 +82,28 @@ impl Host {
         };
         let folder = TempDir::new().unwrap();
         let hands = settings.test_seams.then(|| hands(folder.path()));
-        Self::start_in(folder, settings, limits, capabilities, Arc::new(NoSecrets), hands).await
+        Self::start_in(folder, settings, limits, capabilities, (Arc::new(NoSecrets), hands), None).await
+    }
+
+    /// A host that offers these packs.
+    pub(crate) async fn start_offering(settings: Settings, shelves: Shelves) -> Self {
+        let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
+        let without = (Arc::new(NoSecrets) as Arc<dyn Secrets>, None);
+        Self::start_in(folder, settings, limits, Capabilities::OURS, without, Some(shelves)).await
     }
 
     /// A host for suites whose nodes may use everything: stores, modules of packs, a model that pretends, one secret, and the MCP servers
     /// at these addresses.
     pub(crate) async fn start_equipped(servers: &[SocketAddr]) -> Self {
+        Self::start_equipped_with(Settings { test_seams: true, ..Settings::default() }, servers, None).await
+    }
+
+    /// The same with other settings, and with the agents of packs.
+    pub(crate) async fn start_equipped_with(
+        settings: Settings,
+        servers: &[SocketAddr],
+        agents: Option<Agents>,
+    ) -> Self {
         let folder = TempDir::new().unwrap();
         let secrets: Arc<dyn Secrets> = Arc::new(Canary);
         let options = surfaces::Options::new(folder.path().join("surfaces"));
@@ -101,13 +118,12 @@ impl Host {
         let hands = Hands::new(HandOptions {
             surfaces: Some(Arc::new(surfaces::Surfaces::open(&options).unwrap())),
             modules: Some(modules.with_examples().unwrap()),
-            agents: None,
+            agents,
             models: Some(Models::new(mock_models(Arc::clone(&secrets)))),
             mcp: Some(mcp),
         });
-        let settings = Settings { test_seams: true, ..Settings::default() };
         let limits = RateLimits::default();
-        Self::start_in(folder, settings, limits, Capabilities::OURS, secrets, Some(hands)).await
+        Self::start_in(folder, settings, limits, Capabilities::OURS, (secrets, Some(hands)), None).await
     }
 
     async fn start_in(
@@ -115,8 +131,8 @@ impl Host {
         settings: Settings,
         limits: RateLimits,
         capabilities: Capabilities,
-        secrets: Arc<dyn Secrets>,
-        hands: Option<Hands>,
+        (secrets, hands): (Arc<dyn Secrets>, Option<Hands>),
+        shelves: Option<Shelves>,
     ) -> Self {
         super::logs::log();
         let store = Arc::new(SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap());
@@ -154,10 +170,8 @@ impl Host {
                 workspace_roots: WorkspaceRoots::new(vec![workspaces.clone()]),
                 allowed_origins: vec!["https://app.example".to_owned()],
             },
-            shelves: Shelves::in_memory()
-                .unwrap()
-                .with_tests(MemoryStore::default())
-                .unwrap()
+            shelves: shelves
+                .unwrap_or_else(|| Shelves::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap())
                 .with_installed(InstalledPacks::open(&folder.path().join("packs")).unwrap()),
             pages: None,
         });
