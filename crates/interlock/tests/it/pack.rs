@@ -1,5 +1,7 @@
 //! `interlock pack`, from a skeleton to an installed pack.
 
+mod servers;
+
 use std::path::Path;
 
 use serde_json::Value;
