@@ -1,5 +1,6 @@
 //! `interlock pack`, from a skeleton to an installed pack.
 
+mod installing;
 mod servers;
 
 use std::path::Path;

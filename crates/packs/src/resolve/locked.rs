@@ -8,13 +8,13 @@ use super::cycle;
 use super::sources::Sources;
 use crate::error::{PackError, PackErrorCode};
 use crate::lock::{LockedPack, Lockfile};
-use crate::name::{PackName, Scope};
+use crate::name::PackName;
 use crate::range::Range;
 use crate::version::Version;
 
 /// Holds a lockfile to itself and to the sources: everything that a locked pack needs, by its own word and by that of its registry, is
 /// locked in a version that it accepts, every version is there, and its bytes are the locked ones. Yanked versions are fine: they are
-/// pinned. No registry is asked for packs in `local`; they are of this machine.
+/// pinned.
 ///
 /// The registry only says which bytes it has. Whoever fetches them holds them to the lock with [`LockedPack::verify`].
 ///
@@ -35,7 +35,7 @@ pub fn check_lock(lock: &Lockfile, sources: &Sources<'_>, offline: bool) -> Resu
             is_locked(lock, &by_name, pack, name, &range)?;
         }
     }
-    for pack in lock.packs.iter().filter(|pack| pack.name.scope() != Scope::Local) {
+    for pack in &lock.packs {
         let found = sources.versions(&pack.name, offline)?;
         if !found.listed.iter().any(|listed| listed.version == pack.version) {
             let message = format!("{} {} is locked, and no registry has it", pack.name, pack.version);

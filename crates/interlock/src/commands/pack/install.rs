@@ -23,8 +23,8 @@ pub(super) const FOLDER: &str = "packs";
 
 /// What everything that a command installs is judged by.
 pub(super) struct Installing<'a> {
-    pub(super) packs: &'a InstalledPacks,
-    pub(super) policy: &'a TrustPolicy,
+    packs: &'a InstalledPacks,
+    policy: &'a TrustPolicy,
     host: &'a HostFacts,
 }
 

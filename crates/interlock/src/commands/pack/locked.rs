@@ -6,10 +6,9 @@ use canon::error::Envelope;
 use packs::PackErrorCode;
 use packs::install::InstalledRecord;
 use packs::integrity::Integrity;
-use packs::lock::{LockedPack, Lockfile, MAX_LOCKFILE_BYTES};
+use packs::lock::{Lockfile, MAX_LOCKFILE_BYTES};
 use packs::name::{PackName, Scope};
 use packs::resolve::{self, Request, needed_first};
-use packs::trust::{Proof, TrustMode};
 use packs::version;
 
 use super::access::{Access, Named, is_server};
@@ -37,21 +36,21 @@ pub(super) fn exactly(
     settings: &Settings,
     installing: &Installing<'_>,
 ) -> Result<Vec<InstalledRecord>, Failure> {
+    // Nobody can give them: they are of the machine where the lock was made, and of no registry.
+    if let Some(local) = lock.packs.iter().find(|pack| pack.name.scope() == Scope::Local) {
+        let message =
+            format!("{}@{} is locked, and no registry has packs in `local`", local.name, local.version);
+        return Err(Envelope::new(PackErrorCode::NotFound, message)
+            .suggest("Publish it under another name, or take it out of the lockfile.")
+            .into());
+    }
     let (texts, named) = registries_of(lock, arguments)?;
     let access = Access::read(&arguments.api_keys, &texts, named, settings)?;
-    let registries = if lock.packs.iter().all(is_local) {
-        Registries::none()
-    } else {
-        Registries::open(&texts, &access, arguments.offline)?
-    };
+    let registries = Registries::open(&texts, &access, arguments.offline)?;
     resolve::check_lock(lock, &registries.sources(), arguments.offline)
         .map_err(|error| registries.explained(error))?;
     let mut records = Vec::new();
     for pack in needed_first(lock)? {
-        if is_local(pack) {
-            records.push(installed_already(pack, installing)?);
-            continue;
-        }
         let archive = registries.archive(pack)?;
         pack.verify(&archive)?;
         records.push(installing.one_of(pack, &archive)?);
@@ -71,47 +70,10 @@ fn registries_of(lock: &Lockfile, arguments: &PackInstall) -> Result<(Vec<String
             "the lockfile names the registry `{other}`, which is no address; use --registry"
         )));
     }
-    if texts.is_empty() && !lock.packs.iter().all(is_local) {
+    if texts.is_empty() {
         return Err(usage("the lockfile names no registry; name one with --registry"));
     }
     Ok((texts, Named::Elsewhere))
-}
-
-fn is_local(pack: &LockedPack) -> bool {
-    pack.name.scope() == Scope::Local
-}
-
-/// A pack of this machine is in no registry: it is there, with these bytes, or the lock cannot be followed.
-fn installed_already(pack: &LockedPack, installing: &Installing<'_>) -> Result<InstalledRecord, Failure> {
-    let LockedPack { name, version, integrity, .. } = pack;
-    let refused = |code: PackErrorCode, why: &str| -> Failure {
-        let help = format!("Install its archive first: `interlock pack install FILE --expect {integrity}`.");
-        Envelope::new(code, format!("{name}@{version} is locked, and {why}")).suggest(help).into()
-    };
-    let there = installing.packs.load(name, version, true).map_err(|error| match error.code() {
-        PackErrorCode::NotFound => refused(PackErrorCode::NotFound, "no registry has packs in `local`"),
-        _ => error.into(),
-    })?;
-    if !there.record.integrity.is(*integrity) {
-        return Err(refused(PackErrorCode::IntegrityMismatch, "other bytes are installed"));
-    }
-    if pack.signature.is_some() {
-        // It is over the archive, of which only the files are left.
-        let why = "its signature cannot be verified without its archive";
-        return Err(refused(PackErrorCode::SignatureUnverifiable, why));
-    }
-    let signed = match &there.record.proof {
-        Proof::Signed { key_id } => {
-            installing.policy.keys.iter().any(|key| key.id == *key_id && key.permits(name))
-        }
-        Proof::SelfSigned { .. } | Proof::Unsigned => false,
-    };
-    match installing.policy.mode {
-        TrustMode::Verified | TrustMode::Allowlist if !signed => {
-            Err(refused(PackErrorCode::SignatureInvalid, "no key that is trusted here signed it"))
-        }
-        TrustMode::Verified | TrustMode::Allowlist | TrustMode::Pinned | TrustMode::Open => Ok(there.record),
-    }
 }
 
 /// The highest version in a range, with everything that it needs.

@@ -24,11 +24,6 @@ impl Registries {
         Ok(Self(asked))
     }
 
-    /// Nobody, where nobody has to be asked.
-    pub(super) const fn none() -> Self {
-        Self(Vec::new())
-    }
-
     pub(super) fn sources(&self) -> Sources<'_> {
         Sources(self.0.iter().map(|asked| asked as &dyn Source).collect())
     }
