@@ -131,7 +131,9 @@ impl Client {
             return Err(key_wanted(&self.url));
         }
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        Err(refused(&format!("{}: {}", text("error"), text("message"))))
+        Err(refusal(&format!("{}: {}", text("error"), text("message")))
+            .detail("status", status.as_u16())
+            .into())
     }
 
     /// The data of each event of a stream, until it ends or `take` has seen enough.
@@ -195,9 +197,11 @@ pub(crate) fn key_wanted(url: &str) -> Failure {
 }
 
 pub(crate) fn refused(message: &str) -> Failure {
-    Envelope::new(CommandErrorCode::HostRefused, message)
-        .suggest("See what the server says, and try again.")
-        .into()
+    refusal(message).into()
+}
+
+fn refusal(message: &str) -> Envelope {
+    Envelope::new(CommandErrorCode::HostRefused, message).suggest("See what the server says, and try again.")
 }
 
 pub(crate) fn unreachable_server(url: &str, error: &reqwest::Error) -> Failure {

@@ -41,6 +41,10 @@ pub enum SourceError {
     /// It does not answer.
     #[error("the registry does not answer: {0}")]
     Unreachable(String),
+    /// It answers, and gives nothing: it wants a key, or is no registry. Nobody else is asked in its place, since what is private
+    /// there could be somebody else's under the same name elsewhere.
+    #[error("the registry refuses: {0}")]
+    Refused(String),
     /// It answers, and what it says of a version cannot be gone by. Guessing would mean to install something without what it needs.
     #[error("{0}")]
     Unusable(String),
@@ -89,7 +93,8 @@ impl<'s> Sources<'s> {
     /// The versions of a pack.
     ///
     /// # Errors
-    /// `pack_not_found` when nobody has it, `pack_registry_unreachable` when nobody has it and somebody could not be asked.
+    /// `pack_not_found` when nobody has it, `pack_registry_unreachable` when nobody has it and somebody could not be asked, or when
+    /// somebody refuses before one is found who has it.
     pub(super) fn versions(&self, name: &PackName, offline: bool) -> Result<Found<'s>, PackError> {
         let mut unreachable = None;
         for source in self.0.iter().filter(|source| !(offline && source.is_remote())) {
@@ -99,7 +104,11 @@ impl<'s> Sources<'s> {
                     listed.sort_by(|left, right| right.version.cmp(&left.version));
                     return Ok(Found { source: *source, listed });
                 }
-                Err(error) => unreachable = unreachable.or(Some(error)),
+                Err(error @ SourceError::Unreachable(_)) => unreachable = unreachable.or(Some(error)),
+                Err(error @ (SourceError::Refused(_) | SourceError::Unusable(_))) => {
+                    return Err(PackError::new(PackErrorCode::RegistryUnreachable, error.to_string())
+                        .detail("packName", name.as_str()));
+                }
             }
         }
         Err(match unreachable {
@@ -126,7 +135,7 @@ impl Found<'_> {
     pub(super) fn candidate(&self, name: &PackName, version: &Version) -> Result<Candidate, PackError> {
         self.source.candidate(name, version).map_err(|error| {
             let refused = match error {
-                SourceError::Unreachable(_) => {
+                SourceError::Unreachable(_) | SourceError::Refused(_) => {
                     PackError::new(PackErrorCode::RegistryUnreachable, error.to_string())
                 }
                 SourceError::Unusable(reason) => PackError::new(

@@ -19,6 +19,7 @@ use packs::version::Version;
 struct Written {
     packs: BTreeMap<PackName, Vec<(Candidate, bool)>>,
     down: bool,
+    closed: bool,
     remote: bool,
     /// The versions of which nothing that can be gone by is said.
     garbled: Vec<&'static str>,
@@ -29,6 +30,9 @@ impl Source for Written {
     fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
         if self.down {
             return Err(SourceError::Unreachable("down".to_owned()));
+        }
+        if self.closed {
+            return Err(SourceError::Refused("it wants a key".to_owned()));
         }
         let listed = self.packs.get(name).into_iter().flatten();
         Ok(listed
@@ -186,6 +190,9 @@ fn registries_are_asked_in_order_and_never_when_offline() {
     assert_eq!(code(vec![&down, &full], false), Ok(()));
     assert_eq!(code(vec![&empty, &full], false), Ok(()));
     assert_eq!(code(vec![&down, &empty], false), Err(Code::RegistryUnreachable));
+    let closed = Written { closed: true, ..Written::default() };
+    assert_eq!(code(vec![&closed, &full], false), Err(Code::RegistryUnreachable), "nobody takes its place");
+    assert_eq!(code(vec![&full, &closed], false), Ok(()));
     assert_eq!(code(vec![&empty], false), Err(Code::NotFound));
     assert_eq!(code(vec![&remote], true), Err(Code::NotFound));
     assert_eq!(code(vec![&remote, &full], true), Ok(()));

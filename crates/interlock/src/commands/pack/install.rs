@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use packs::archive::Limits;
-use packs::install::{HostFacts, Install, InstalledPacks, InstalledRecord};
+use packs::install::{HostFacts, Install, InstalledPacks, InstalledRecord, judge_as};
 use packs::integrity::Integrity;
 use packs::lock::LockedPack;
 use packs::name::PackName;
@@ -39,7 +39,12 @@ impl Installing<'_> {
         Ok(self.packs.install(&self.request(archive, expected))?.record)
     }
 
-    /// One archive that a registry gave for a pack that was chosen.
+    /// Judges an archive that a registry gave for a pack that was chosen, and writes nothing.
+    pub(super) fn judge(&self, pack: &LockedPack, archive: &[u8]) -> Result<(), PackError> {
+        judge_as(&pack.name, &pack.version, &self.request(archive, Some(pack.integrity))).map(drop)
+    }
+
+    /// Installs an archive that a registry gave for a pack that was chosen.
     pub(super) fn one_of(&self, pack: &LockedPack, archive: &[u8]) -> Result<InstalledRecord, PackError> {
         let request = self.request(archive, Some(pack.integrity));
         Ok(self.packs.install_as(&pack.name, &pack.version, &request)?.record)

@@ -6,7 +6,7 @@ use canon::error::Envelope;
 use packs::PackErrorCode;
 use packs::install::InstalledRecord;
 use packs::integrity::Integrity;
-use packs::lock::{Lockfile, MAX_LOCKFILE_BYTES};
+use packs::lock::{LockedPack, Lockfile, MAX_LOCKFILE_BYTES};
 use packs::name::{PackName, Scope};
 use packs::resolve::{self, Request, needed_first};
 use packs::version;
@@ -21,6 +21,9 @@ use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Overwrite};
 use crate::settings::Settings;
+
+/// The most bytes of archives that are kept between judging and writing. What is more is fetched again.
+const MAX_KEPT_BYTES: usize = 256 << 20;
 
 /// Reads a lockfile.
 pub(super) fn read(path: &Path) -> Result<Lockfile, Failure> {
@@ -49,10 +52,30 @@ pub(super) fn exactly(
     let registries = Registries::open(&texts, &access, arguments.offline)?;
     resolve::check_lock(lock, &registries.sources(), arguments.offline)
         .map_err(|error| registries.explained(error))?;
-    let mut records = Vec::new();
-    for pack in needed_first(lock)? {
+    all_of(lock, installing, |pack| {
         let archive = registries.archive(pack)?;
         pack.verify(&archive)?;
+        Ok(archive)
+    })
+}
+
+/// Everything that is locked, or nothing if something of it is refused: all of it is judged before any of it is written.
+fn all_of(
+    lock: &Lockfile,
+    installing: &Installing<'_>,
+    fetched: impl Fn(&LockedPack) -> Result<Vec<u8>, Failure>,
+) -> Result<Vec<InstalledRecord>, Failure> {
+    let ordered = needed_first(lock)?;
+    let (mut kept, mut bytes) = (Vec::new(), 0);
+    for pack in &ordered {
+        let archive = fetched(pack)?;
+        installing.judge(pack, &archive)?;
+        bytes += archive.len();
+        kept.push(Some(archive).filter(|_| bytes <= MAX_KEPT_BYTES));
+    }
+    let mut records = Vec::new();
+    for (pack, archive) in ordered.iter().zip(kept) {
+        let archive = archive.map_or_else(|| fetched(pack), Ok)?;
         records.push(installing.one_of(pack, &archive)?);
     }
     Ok(records)
@@ -112,10 +135,7 @@ pub(super) fn resolved(
             .suggest(PackErrorCode::IntegrityFailure.advice())
             .into());
     }
-    let mut records = Vec::new();
-    for pack in needed_first(&lock)? {
-        records.push(installing.one_of(pack, &registries.archive(pack)?)?);
-    }
+    let records = all_of(&lock, installing, |pack| registries.archive(pack))?;
     if let Some(path) = &arguments.lockfile {
         output::write_file(path, &lock.write(), Overwrite::Replace)?;
     }

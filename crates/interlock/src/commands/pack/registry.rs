@@ -148,22 +148,22 @@ impl Server {
     /// Reads a document, if it is there.
     fn find(&self, path: &str) -> Result<Option<Value>, SourceError> {
         self.runtime.block_on(self.client.find(path)).map_err(|failure| {
-            let told = SourceError::Unreachable(format!("{}: {failure}", self.url));
+            let words = format!("{}: {failure}", self.url);
+            if is_down(&failure) {
+                return SourceError::Unreachable(words);
+            }
             let key_required = CommandErrorCode::KeyRequired.as_str();
             if matches!(&failure, Failure::Refused(envelope) if envelope.code() == key_required) {
                 self.wants_key.replace(Some(failure));
             }
-            told
+            SourceError::Refused(words)
         })
     }
 
     fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
         let Some(document) = self.find(&format!("/v1/packs/{name}"))? else { return Ok(Vec::new()) };
         let Some(versions) = document["versions"].as_object() else {
-            return Err(SourceError::Unusable(format!(
-                "{} does not say which versions {name} has",
-                self.url
-            )));
+            return Err(SourceError::Refused(format!("{} does not say which versions {name} has", self.url)));
         };
         // What is no version cannot be asked for either.
         let listed = versions.iter().filter_map(|(text, known)| {
@@ -181,6 +181,14 @@ impl Server {
         candidate(&manifest, name, version, &self.url)
             .map_err(|reason| SourceError::Unusable(format!("{} {reason}", self.url)))
     }
+}
+
+/// Whether the server, or what stands before it, cannot answer now.
+fn is_down(failure: &Failure) -> bool {
+    let Failure::Refused(envelope) = failure else { return false };
+    let status = envelope.details().get("status").and_then(Value::as_u64);
+    envelope.code() == CommandErrorCode::ServerUnreachable.as_str()
+        || status.is_some_and(|status| status >= 500)
 }
 
 /// What the document of a version says. Whatever of it cannot be read makes the version unusable: without a dependency that

@@ -153,6 +153,8 @@ fn a_lockfile_that_is_not_whole_or_not_true_installs_nothing() {
         ("pack_dependency_conflict", Box::new(|lock| lock["packs"][0]["version"] = json!("2.0.0"))),
         ("pack_dependency_cycle", Box::new(|lock| lock["packs"][0]["dependencies"] = json!({TOOLS: "*"}))),
         ("pack_signature_invalid", Box::new(|lock| lock["packs"][0]["signature"] = signed(b"other"))),
+        // What comes later is judged before what comes first is written.
+        ("pack_signature_invalid", Box::new(|lock| lock["packs"][1]["signature"] = signed(b"other"))),
         (
             "pack_signature_unverifiable",
             Box::new(|lock| {

@@ -176,6 +176,16 @@ fn a_closed_registry_is_read_and_written_with_a_key_that_was_given_for_it() {
     let install = ["install", "vendor.acme.tools", "--registry", &served.url];
     let (code, refused) = pack(elsewhere.path(), &install);
     assert_eq!((code, &refused["code"]), (2, &Value::from("KEY_REQUIRED")), "{refused}");
+    // Nor does somebody else's pack of that name take the place of the one that is private here.
+    let other = here.path().join("other").to_str().unwrap().to_owned();
+    assert_eq!(pack(here.path(), &["publish", &folder, "--registry", &other]).0, 0);
+    let both = [&install[..], &["--registry", &other]].concat();
+    assert_eq!(pack(elsewhere.path(), &both).1["code"], "KEY_REQUIRED");
+    std::fs::write(elsewhere.path().join("wrong"), "a-key-that-nobody-made-0123").unwrap();
+    let wrong = elsewhere.path().join("wrong").to_str().unwrap().to_owned();
+    let (_, refused) = pack(elsewhere.path(), &[&both[..], &["--api-key", &wrong]].concat());
+    assert_eq!(refused["code"], "pack_registry_unreachable", "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("refuses"), "{refused}");
     let (code, installed) = pack(elsewhere.path(), &[&install[..], &["--api-key", &reader]].concat());
     assert_eq!(code, 0, "{installed}");
     assert_eq!(installed["installed"][0]["integrity"], published["integrity"]);
