@@ -17,14 +17,13 @@ pub(super) fn policy(arguments: &PackInstall, lock: Option<&Lockfile>) -> Result
     let keys = keys(&arguments.keys)?;
     let allowed = arguments.allow.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>()?;
     let mode = match arguments.trust {
-        Some(PackTrust::Open) => TrustMode::Open,
         Some(PackTrust::Verified) => TrustMode::Verified,
         Some(PackTrust::Allowlist) => TrustMode::Allowlist,
         Some(PackTrust::Pinned) => TrustMode::Pinned,
         // Keys that were given are meant, and so is a lockfile.
         None if !keys.is_empty() => TrustMode::Verified,
         None if lock.is_some() => TrustMode::Pinned,
-        None => TrustMode::Open,
+        Some(PackTrust::Open) | None => TrustMode::Open,
     };
     match mode {
         TrustMode::Verified | TrustMode::Allowlist if keys.is_empty() => {
