@@ -27,7 +27,7 @@ pub(crate) use key::{Key, KeyCommand, NewApiKey};
 pub(crate) use mcp::Mcp;
 pub(crate) use pack::{
     Kind as PackKindArgument, Pack, PackCheck, PackCommand, PackInstall, PackList, PackNew, PackPublish,
-    PackRemove, PackSign, PackVerify,
+    PackRemove, PackSign, PackVerify, Trust as PackTrust,
 };
 pub(crate) use run::Run;
 pub(crate) use serve::Serve;

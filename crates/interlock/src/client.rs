@@ -1,4 +1,4 @@
-//! A client of a server of ours, on this machine.
+//! A client of a server: one of ours on this machine, or a registry of packs elsewhere.
 
 use std::time::Duration;
 
@@ -11,24 +11,37 @@ use crate::settings::Settings;
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The most bytes of a document that is read; a snapshot of a run is the largest, and is less.
+const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 
-/// Asks a server, with a key.
+/// Asks a server, with a key or without.
 pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
-    key: String,
+    key: Option<String>,
 }
 
 impl Client {
-    /// A client of the server at `url`, with the key of this machine.
+    /// A client of the server at `url`, with the key of this machine. That key may do everything here, so the server is
+    /// this machine's own and no other.
     pub(crate) fn of(url: &str, settings: &Settings) -> Result<Self, Failure> {
+        Self::with(url, Some(own_key(settings)?))
+    }
+
+    /// A client of the server at `url`, with a key that was given for it, or without any.
+    pub(crate) fn with(url: &str, key: Option<String>) -> Result<Self, Failure> {
         let http = reqwest::Client::builder().build().map_err(|error| unreachable_server(url, &error))?;
-        Ok(Self { http, url: url.to_owned(), key: key(settings)? })
+        Ok(Self { http, url: url.to_owned(), key })
     }
 
     /// The key, for whoever shows a person how to sign in.
     pub(crate) fn key(&self) -> &str {
-        &self.key
+        self.key.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the client has a key.
+    pub(crate) const fn has_key(&self) -> bool {
+        self.key.is_some()
     }
 
     /// Sends a document, and gives what comes back.
@@ -43,27 +56,33 @@ impl Client {
 
     /// Reads a document, if it is there.
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
-        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).timeout(PATIENCE);
+        let request = self.signed_in(self.http.get(format!("{}{path}", self.url))).timeout(PATIENCE);
         let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
         if response.status().as_u16() == 404 {
             return Ok(None);
         }
-        Self::read(response, &self.url).await.map(Some)
+        self.read(response).await.map(Some)
     }
 
-    /// Reads bytes, at most so many.
-    pub(crate) async fn get_bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Failure> {
-        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).timeout(PATIENCE);
-        let mut response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
-        if !response.status().is_success() {
-            return Self::read(response, &self.url).await.map(|_| Vec::new());
+    /// Reads bytes, at most so many, if they are there.
+    pub(crate) async fn find_bytes(&self, path: &str, most: usize) -> Result<Option<Vec<u8>>, Failure> {
+        let request = self.signed_in(self.http.get(format!("{}{path}", self.url))).timeout(PATIENCE);
+        let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        match response.status() {
+            status if status.is_success() => self.bytes(response, most).await.map(Some),
+            status if status.as_u16() == 404 => Ok(None),
+            _ => self.read(response).await.map(|_| None),
         }
+    }
+
+    /// The bytes of an answer, at most so many: a server that never stops sending is left.
+    async fn bytes(&self, mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         while let Some(chunk) =
             response.chunk().await.map_err(|error| unreachable_server(&self.url, &error))?
         {
             if bytes.len() + chunk.len() > most {
-                return Err(refused(&format!("the server sends more than {most} bytes")));
+                return Err(refused(&format!("the server at {} sends more than {most} bytes", self.url)));
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -77,33 +96,44 @@ impl Client {
         bytes: Vec<u8>,
         headers: &[(&'static str, String)],
     ) -> Result<Value, Failure> {
-        let mut request =
-            self.http.put(format!("{}{path}", self.url)).bearer_auth(&self.key).timeout(PATIENCE);
+        let mut request = self.signed_in(self.http.put(format!("{}{path}", self.url))).timeout(PATIENCE);
         request = request.header("Content-Type", "application/octet-stream").body(bytes);
         for (name, value) in headers {
             request = request.header(*name, value);
         }
         let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
-        Self::read(response, &self.url).await
+        self.read(response).await
+    }
+
+    /// The request with the key, where there is one.
+    fn signed_in(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
     }
 
     async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {
-        let request =
-            request.bearer_auth(&self.key).header("Content-Type", "application/json").timeout(PATIENCE);
+        let request = self.signed_in(request).header("Content-Type", "application/json").timeout(PATIENCE);
         let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
-        Self::read(response, &self.url).await
+        self.read(response).await
     }
 
     /// The document of an answer, or why there is none.
-    async fn read(response: reqwest::Response, url: &str) -> Result<Value, Failure> {
+    async fn read(&self, response: reqwest::Response) -> Result<Value, Failure> {
         let status = response.status();
-        let body = response.bytes().await.map_err(|error| unreachable_server(url, &error))?;
+        let body = self.bytes(response, MAX_DOCUMENT_BYTES).await?;
         let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
         if status.is_success() {
             return Ok(body);
         }
+        if status.as_u16() == 401 && self.key.is_none() {
+            return Err(key_wanted(&self.url));
+        }
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        Err(refused(&format!("{}: {}", text("error"), text("message"))))
+        Err(refusal(&format!("{}: {}", text("error"), text("message")))
+            .detail("status", status.as_u16())
+            .into())
     }
 
     /// The data of each event of a stream, until it ends or `take` has seen enough.
@@ -112,7 +142,7 @@ impl Client {
         path: &str,
         mut take: impl FnMut(&str) -> Result<Enough, Failure>,
     ) -> Result<(), Failure> {
-        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key);
+        let request = self.signed_in(self.http.get(format!("{}{path}", self.url)));
         let request = request.header("Accept", "text/event-stream");
         let mut response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
         let mut rest = Vec::new();
@@ -141,7 +171,7 @@ pub(crate) enum Enough {
 }
 
 /// The key of this machine: that of the environment, or the one that `serve` made.
-fn key(settings: &Settings) -> Result<String, Failure> {
+pub(crate) fn own_key(settings: &Settings) -> Result<String, Failure> {
     if let Ok(key) = std::env::var(KEY_VARIABLE) {
         return Ok(key);
     }
@@ -156,10 +186,22 @@ fn key(settings: &Settings) -> Result<String, Failure> {
     })
 }
 
-pub(crate) fn refused(message: &str) -> Failure {
-    Envelope::new(CommandErrorCode::HostRefused, message)
-        .suggest("See what the server says, and try again.")
+/// Somebody else's server asks who this is.
+pub(crate) fn key_wanted(url: &str) -> Failure {
+    Envelope::new(CommandErrorCode::KeyRequired, format!("the server at {url} wants a key"))
+        .suggest(
+            "Ask whoever runs it for one, and name the file that has it with --api-key. \
+             The key of this machine is sent to its own server only.",
+        )
         .into()
+}
+
+pub(crate) fn refused(message: &str) -> Failure {
+    refusal(message).into()
+}
+
+fn refusal(message: &str) -> Envelope {
+    Envelope::new(CommandErrorCode::HostRefused, message).suggest("See what the server says, and try again.")
 }
 
 pub(crate) fn unreachable_server(url: &str, error: &reqwest::Error) -> Failure {

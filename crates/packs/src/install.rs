@@ -94,6 +94,18 @@ pub struct Judged {
 /// # Errors
 /// Everything that an install would be refused for.
 pub fn judge(install: &Install<'_>) -> Result<Judged, PackError> {
+    judge_asked(install, None)
+}
+
+/// Judges an archive that somebody gave for a name and a version.
+///
+/// # Errors
+/// `pack_integrity_failure` when it is another pack; those of [`judge`].
+pub fn judge_as(name: &PackName, version: &Version, install: &Install<'_>) -> Result<Judged, PackError> {
+    judge_asked(install, Some((name, version)))
+}
+
+fn judge_asked(install: &Install<'_>, asked: Option<(&PackName, &Version)>) -> Result<Judged, PackError> {
     let integrity = Integrity::of(install.archive);
     if let Some(expected) = install.expected
         && !expected.is(integrity)
@@ -110,6 +122,15 @@ pub fn judge(install: &Install<'_>) -> Result<Judged, PackError> {
         ));
     };
     let manifest = Manifest::read(bytes).map_err(crate::manifest::ManifestError::into_pack_error)?;
+    // Whoever gives the archive also announced its digest, so that says nothing of which pack it is.
+    if let Some((name, version)) = asked
+        && (manifest.common.name != *name || manifest.common.version != *version)
+    {
+        let message = format!("{name}@{version} was asked for, and the archive is {}", manifest.id());
+        return Err(PackError::new(PackErrorCode::IntegrityFailure, message)
+            .detail("expected", format!("{name}@{version}"))
+            .detail("found", manifest.id()));
+    }
     let proof = trust::judge(install.policy, &manifest, bytes, integrity, &archive)?;
     let degraded = install.host.judge(&manifest)?;
     check_files(&manifest, &archive)?;
@@ -186,7 +207,23 @@ impl InstalledPacks {
     /// # Errors
     /// Those of [`judge`]; `pack_integrity_mismatch` when the version is installed with other bytes; `pack_storage_failure`.
     pub fn install(&self, install: &Install<'_>) -> Result<InstalledPack, PackError> {
-        let judged = judge(install)?;
+        self.keep(judge(install)?)
+    }
+
+    /// Installs the pack that was asked for by its name and version, and no other that somebody gave for it.
+    ///
+    /// # Errors
+    /// `pack_integrity_failure` when it is another pack; those of [`InstalledPacks::install`].
+    pub fn install_as(
+        &self,
+        name: &PackName,
+        version: &Version,
+        install: &Install<'_>,
+    ) -> Result<InstalledPack, PackError> {
+        self.keep(judge_as(name, version, install)?)
+    }
+
+    fn keep(&self, judged: Judged) -> Result<InstalledPack, PackError> {
         let _lock = self.lock()?;
         let (name, version) = (&judged.record.name, &judged.record.version);
         match self.record(name, version) {

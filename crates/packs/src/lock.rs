@@ -98,6 +98,29 @@ pub struct LockedPack {
     pub peer_dependencies: BTreeMap<String, String>,
 }
 
+impl LockedPack {
+    /// Holds an archive to what is locked: its bytes, and the signature over them where there is one.
+    ///
+    /// # Errors
+    /// `pack_integrity_mismatch`, `pack_signature_invalid` or `pack_signature_unverifiable`.
+    pub fn verify(&self, archive: &[u8]) -> Result<(), PackError> {
+        let integrity = Integrity::of(archive);
+        if !integrity.is(self.integrity) {
+            return Err(self.other_bytes(integrity));
+        }
+        match &self.signature {
+            Some(signature) => signature.verify(archive),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn other_bytes(&self, found: Integrity) -> PackError {
+        let Self { name, version, integrity, .. } = self;
+        let message = format!("{name}@{version} is {found}, and {integrity} is locked");
+        PackError::new(PackErrorCode::IntegrityMismatch, message).detail("packName", name.as_str())
+    }
+}
+
 impl Lockfile {
     /// An empty lockfile of this moment.
     pub fn new(now: Millis) -> Self {

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use crate::archive::{Archive, ArchiveError, Limits};
+use crate::error::PackErrorCode;
 use crate::integrity::Integrity;
 use crate::manifest::{Language, MANIFEST_PATH, Manifest, ManifestError, ManifestErrorCode};
 use crate::name::{NameError, PackName, Scope};
@@ -391,8 +392,14 @@ fn signed(
     let Some(found) = found else { return Ok(None) };
     let raw = signature::raw(found).map_err(|error| invalid(error.to_string()))?;
     let name = &manifest.common.name;
-    if let Ok(key) = signature::verify_manifest(manifest_bytes, found, name, &rules.keys) {
-        return Ok(Some((raw, key.id.clone(), key.key)));
+    match signature::verify_manifest(manifest_bytes, found, name, &rules.keys) {
+        Ok(key) => return Ok(Some((raw, key.id.clone(), key.key))),
+        // A key that is known here speaks for its namespaces alone; that it lies in the archive too changes nothing.
+        Err(error) if error.code() == PackErrorCode::NamespaceUnauthorized => {
+            return Err(PublishError::new(PublishErrorCode::Forbidden, error.to_string()));
+        }
+        // It may be of a key that nobody told the registry of.
+        Err(_) => {}
     }
     let path = manifest.common.signing.as_ref().and_then(|signing| signing.public_key_ref.as_deref());
     let pem = archive.file(path.unwrap_or(signature::PUBLIC_KEY_PATH));

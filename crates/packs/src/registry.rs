@@ -24,7 +24,7 @@ use crate::error::{PackError, PackErrorCode};
 use crate::integrity::Integrity;
 use crate::name::PackName;
 use crate::publish::PublishError;
-use crate::resolve::{Candidate, Source, SourceError};
+use crate::resolve::{Candidate, Listed, Source, SourceError};
 use crate::time::Millis;
 use crate::version::Version;
 
@@ -257,10 +257,20 @@ fn version_not_found(name: &PackName, version: &Version) -> RegistryError {
 }
 
 impl<S: RegistryStore> Source for Registry<S> {
-    fn versions(&self, name: &PackName) -> Result<Vec<Candidate>, SourceError> {
+    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
         let packs = self.read();
         let versions = packs.get(name).map(|record| record.versions.as_slice()).unwrap_or_default();
-        Ok(versions.iter().filter_map(|version| version.candidate(name)).collect())
+        let listed = versions
+            .iter()
+            .map(|version| Listed { version: version.version.clone(), yanked: version.yanked.is_some() });
+        Ok(listed.collect())
+    }
+
+    fn candidate(&self, name: &PackName, version: &Version) -> Result<Candidate, SourceError> {
+        let found = self.version(name, version).map_err(|error| SourceError::Unusable(error.message))?;
+        found
+            .candidate(name)
+            .ok_or_else(|| SourceError::Unusable("its manifest cannot be read any more".to_owned()))
     }
 }
 

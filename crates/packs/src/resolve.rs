@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-pub use locked::check_lock;
-pub use sources::{Candidate, Source, SourceError, Sources};
+pub use locked::{check_lock, needed_first};
+pub use sources::{Candidate, Listed, Source, SourceError, Sources};
 
 use crate::error::{PackError, PackErrorCode};
 use crate::lock::{LockedPack, Lockfile};
@@ -48,9 +48,7 @@ pub fn resolve(request: &Request, sources: &Sources<'_>, now: Millis) -> Result<
     let chosen = solve::solve(request, sources)?;
     let graph = chosen.iter().map(|(name, candidate)| (name, candidate.dependencies.keys()));
     if let Some(cycle) = cycle::first(graph) {
-        let names: Vec<&str> = cycle.iter().map(|name| name.as_str()).collect();
-        let message = format!("packs need each other in a circle: {}", names.join(" -> "));
-        return Err(PackError::new(PackErrorCode::DependencyCycle, message).detail("cycle", json!(names)));
+        return Err(circle(&cycle));
     }
     let mut lock = Lockfile::new(now);
     lock.registry = sources.first_url();
@@ -78,4 +76,11 @@ pub fn resolve(request: &Request, sources: &Sources<'_>, now: Millis) -> Result<
         })
         .collect();
     Ok(lock)
+}
+
+/// Packs that need each other, the first of them again at the end.
+fn circle(cycle: &[&PackName]) -> PackError {
+    let names: Vec<&str> = cycle.iter().map(|name| name.as_str()).collect();
+    let message = format!("packs need each other in a circle: {}", names.join(" -> "));
+    PackError::new(PackErrorCode::DependencyCycle, message).detail("cycle", json!(names))
 }

@@ -157,15 +157,28 @@ pub(crate) struct PackVerify {
     /// An archive, or a folder with pack.json in it.
     pub(crate) source: PathBuf,
 
-    /// A public key, as PEM. May be given several times.
-    #[arg(long = "key", value_name = "FILE")]
-    pub(crate) keys: Vec<PathBuf>,
+    /// A public key, as PEM, and the names that it may sign for; without them, every name. May be given several times.
+    #[arg(long = "key", value_name = "FILE[=GLOB]")]
+    pub(crate) keys: Vec<String>,
 
     #[command(flatten)]
     pub(crate) answering: Answering,
 }
 
-/// Install a pack into the data directory.
+/// How much a pack has to prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Trust {
+    /// Nothing; but a signature that is there has to hold.
+    Open,
+    /// One of the keys signed it, and may sign for its name.
+    Verified,
+    /// As verified, and its name is in a namespace of --allow.
+    Allowlist,
+    /// Its bytes are those of the lockfile.
+    Pinned,
+}
+
+/// Install packs into the data directory.
 ///
 /// Everything is verified before anything is written. With --key only packs that are signed by one of the keys are taken.
 #[derive(Debug, Args)]
@@ -175,26 +188,68 @@ Examples:
     interlock pack install http-tools.tgz --key acme.pem.pub
 
   The highest version in a range, with everything that it needs, from a server or a folder:
-    interlock pack install vendor.acme.http-tools@^1.2 --registry http://127.0.0.1:7717
-    interlock pack install vendor.acme.http-tools --registry ./registry")]
+    interlock pack install vendor.acme.http-tools@^1.2 --registry https://packs.example
+    interlock pack install vendor.acme.http-tools --registry ./registry
+
+  The same, and keep what was chosen; elsewhere, install exactly that:
+    interlock pack install vendor.acme.http-tools --registry ./registry --lockfile pack-lock.json
+    interlock pack install --locked pack-lock.json --registry ./registry
+
+  A registry of your own first, another one for what it does not have; a key only for the first:
+    interlock pack install vendor.acme.http-tools --registry https://packs.acme.example \\
+      --registry https://packs.example --api-key packs.key=https://packs.acme.example
+
+  Without the network, and with one version of something that is needed forced:
+    interlock pack install vendor.acme.http-tools --registry ./mirror --offline \\
+      --override vendor.acme.base=1.4.2
+
+  Only what these namespaces hold, each signed by the key that may sign there:
+    interlock pack install vendor.acme.http-tools --registry ./registry --trust allowlist \\
+      --allow 'vendor.acme.*' --key 'acme.pem.pub=vendor.acme.*'")]
 pub(crate) struct PackInstall {
     /// An archive, a folder, or a name with a range behind an @.
-    pub(crate) source: String,
+    #[arg(required_unless_present = "locked", conflicts_with = "locked")]
+    pub(crate) source: Option<String>,
 
-    /// The registry to ask for a name: an address, or a folder.
+    /// A registry to ask for a name: an address, or a folder. The first of several that has a pack gives it.
     #[arg(long, value_name = "URL|DIR")]
-    pub(crate) registry: Option<String>,
+    pub(crate) registry: Vec<String>,
 
-    /// A public key that is trusted, as PEM. May be given several times.
-    #[arg(long = "key", value_name = "FILE")]
-    pub(crate) keys: Vec<PathBuf>,
+    /// Install exactly what this lockfile says, held to its digests and signatures; also versions that were yanked since.
+    /// Without --registry the registries in it are asked.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) locked: Option<PathBuf>,
+
+    /// Ask no server: only registries that are folders.
+    #[arg(long)]
+    pub(crate) offline: bool,
+
+    /// Take this version of a pack that is needed, also a yanked one. It has to be in a range of somebody who needs it.
+    #[arg(long = "override", value_name = "NAME=VERSION", requires = "registry", conflicts_with = "locked")]
+    pub(crate) overrides: Vec<String>,
+
+    /// How much a pack has to prove. Without it: verified with a key, pinned with a lockfile, else open.
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(crate) trust: Option<Trust>,
+
+    /// A public key that is trusted, as PEM, and the names that it may sign for; without them, every name.
+    #[arg(long = "key", value_name = "FILE[=GLOB]")]
+    pub(crate) keys: Vec<String>,
+
+    /// A namespace that packs may be of, such as vendor.acme.*, with --trust allowlist.
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) allow: Vec<String>,
 
     /// The bytes that are expected: sha256-… as `pack check` says it.
-    #[arg(long, value_name = "SHA256")]
+    #[arg(long, value_name = "SHA256", conflicts_with = "locked")]
     pub(crate) expect: Option<String>,
 
+    /// A file with the key that a registry wants, and its address where several are asked. What is public needs none.
+    #[arg(long = "api-key", value_name = "FILE[=URL]")]
+    pub(crate) api_keys: Vec<String>,
+
     /// Write which versions were chosen here.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "registry", conflicts_with = "locked")]
     pub(crate) lockfile: Option<PathBuf>,
 
     #[command(flatten)]
@@ -237,8 +292,11 @@ pub(crate) struct PackList {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  To a server, with the key in INTERLOCK_API_KEY:
+  To the server of this data directory, with the key of this machine:
     interlock pack publish http-tools.tgz --registry http://127.0.0.1:7717
+
+  To another server, with a key that its owner gave you; this machine's own is never sent there:
+    interlock pack publish http-tools.tgz --registry https://packs.example --api-key packs.key
 
   To a folder, signed on the way:
     interlock pack publish http-tools --registry ./registry --key acme.pem")]
@@ -250,7 +308,11 @@ pub(crate) struct PackPublish {
     #[arg(long, value_name = "URL|DIR")]
     pub(crate) registry: String,
 
-    /// Sign the folder with this private key first.
+    /// A file with the key that the server wants. This machine's own server needs none.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_key: Option<String>,
+
+    /// Sign the folder with this private key first. An archive is published as it is.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 

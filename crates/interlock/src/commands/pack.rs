@@ -1,17 +1,22 @@
 //! `interlock pack`.
 
+mod access;
 mod check;
 mod install;
+mod locked;
 mod publish;
+mod registries;
 mod registry;
 mod sign;
 mod source;
 mod starter;
+mod trusted;
 
+use canon::error::Envelope;
 use packs::PackError;
 
 use crate::arguments::{Globals, PackCommand};
-use crate::failure::{Answer, Failure};
+use crate::failure::{Answer, CommandErrorCode, Failure};
 use crate::settings::Settings;
 
 /// Packs: written, looked at, signed, installed, published.
@@ -38,4 +43,11 @@ impl From<PackError> for Failure {
 fn now() -> packs::time::Millis {
     use host::system::{Clock as _, SystemClock};
     packs::time::Millis(SystemClock.now_ms())
+}
+
+/// The call itself is wrong.
+fn usage(message: &str) -> Failure {
+    Envelope::new(CommandErrorCode::InputUnreadable, message)
+        .suggest("See `interlock help pack install` and `interlock help pack publish` for examples.")
+        .into()
 }

@@ -1,5 +1,8 @@
 //! `interlock pack`, from a skeleton to an installed pack.
 
+mod installing;
+mod servers;
+
 use std::path::Path;
 
 use serde_json::Value;

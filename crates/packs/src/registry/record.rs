@@ -136,7 +136,6 @@ impl VersionRecord {
             signature: None,
             dependencies: manifest.common.dependencies,
             peer_dependencies: manifest.common.peer_dependencies,
-            yanked: self.yanked.is_some(),
         })
         .filter(|_| manifest.common.name == *name)
     }

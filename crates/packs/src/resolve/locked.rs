@@ -1,16 +1,22 @@
 //! Going by a lockfile, to the letter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
+
+use super::cycle;
 use super::sources::Sources;
 use crate::error::{PackError, PackErrorCode};
-use crate::lock::Lockfile;
+use crate::lock::{LockedPack, Lockfile};
 use crate::name::PackName;
 use crate::range::Range;
 use crate::version::Version;
 
-/// Holds a lockfile to itself and to the sources: everything that a locked pack needs is locked in a version that it accepts, every
-/// version is there, and its bytes are the locked ones. Yanked versions are fine: they are pinned.
+/// Holds a lockfile to itself and to the sources: everything that a locked pack needs, by its own word and by that of its registry, is
+/// locked in a version that it accepts, every version is there, and its bytes are the locked ones. Yanked versions are fine: they are
+/// pinned.
+///
+/// The registry only says which bytes it has. Whoever fetches them holds them to the lock with [`LockedPack::verify`].
 ///
 /// # Errors
 /// `pack_lockfile_incomplete`, `pack_version_not_found`, `pack_integrity_mismatch`, `pack_dependency_conflict`, or those of the sources.
@@ -19,38 +25,86 @@ pub fn check_lock(lock: &Lockfile, sources: &Sources<'_>, offline: bool) -> Resu
     for pack in &lock.packs {
         by_name.entry(&pack.name).or_default().push(&pack.version);
     }
+    // Whether it is whole can be said without asking anybody.
     for pack in &lock.packs {
         for (name, text) in &pack.dependencies {
-            let by = format!("{}@{}", pack.name, pack.version);
-            let Some(there) = by_name.get(name) else {
-                let message = format!("{by} needs {name}, which is not locked");
-                return Err(PackError::new(PackErrorCode::LockfileIncomplete, message)
-                    .detail("packName", name.as_str()));
-            };
             let range = Range::parse(text).map_err(|error| {
+                let by = format!("{}@{}", pack.name, pack.version);
                 PackError::new(PackErrorCode::LockfileInvalid, format!("{by} needs {name}: {error}"))
             })?;
-            let forced = lock.overrides.contains_key(name);
-            if !forced && !there.iter().any(|version| range.matches(version)) {
-                let message = format!("{by} needs {name} in {range}, and another version is locked");
-                return Err(PackError::new(PackErrorCode::DependencyConflict, message)
-                    .detail("packName", name.as_str()));
-            }
+            is_locked(lock, &by_name, pack, name, &range)?;
         }
+    }
+    for pack in &lock.packs {
         let found = sources.versions(&pack.name, offline)?;
-        let Some(candidate) = found.iter().find(|candidate| candidate.version == pack.version) else {
+        if !found.listed.iter().any(|listed| listed.version == pack.version) {
             let message = format!("{} {} is locked, and no registry has it", pack.name, pack.version);
             return Err(PackError::new(PackErrorCode::VersionNotFound, message)
                 .detail("packName", pack.name.as_str()));
-        };
+        }
+        let candidate = found.candidate(&pack.name, &pack.version)?;
         if !candidate.integrity.is(pack.integrity) {
-            let message = format!(
-                "{}@{} is {}, and {} is locked",
-                pack.name, pack.version, candidate.integrity, pack.integrity
-            );
-            return Err(PackError::new(PackErrorCode::IntegrityMismatch, message)
-                .detail("packName", pack.name.as_str()));
+            return Err(pack.other_bytes(candidate.integrity));
+        }
+        for (name, range) in &candidate.dependencies {
+            is_locked(lock, &by_name, pack, name, range)?;
         }
     }
     Ok(())
+}
+
+/// Whether what a pack needs is locked in a version that it accepts.
+fn is_locked(
+    lock: &Lockfile,
+    by_name: &BTreeMap<&PackName, Vec<&Version>>,
+    pack: &LockedPack,
+    name: &PackName,
+    range: &Range,
+) -> Result<(), PackError> {
+    let by = format!("{}@{}", pack.name, pack.version);
+    let Some(there) = by_name.get(name) else {
+        let message = format!("{by} needs {name}, which is not locked");
+        return Err(
+            PackError::new(PackErrorCode::LockfileIncomplete, message).detail("packName", name.as_str())
+        );
+    };
+    let forced = lock.overrides.contains_key(name);
+    if forced || there.iter().any(|version| range.matches(version)) {
+        return Ok(());
+    }
+    let message = format!("{by} needs {name} in {range}, and another version is locked");
+    Err(PackError::new(PackErrorCode::DependencyConflict, message)
+        .detail("packName", name.as_str())
+        .detail("conflictingRanges", json!([range.as_str()])))
+}
+
+/// The locked packs, each after those that it needs.
+///
+/// # Errors
+/// `pack_dependency_cycle`.
+pub fn needed_first(lock: &Lockfile) -> Result<Vec<&LockedPack>, PackError> {
+    let mut needs: BTreeMap<&PackName, BTreeSet<&PackName>> = BTreeMap::new();
+    for pack in &lock.packs {
+        needs.entry(&pack.name).or_default().extend(pack.dependencies.keys());
+    }
+    if let Some(cycle) = cycle::first(needs.iter().map(|(name, needs)| (*name, needs.iter().copied()))) {
+        return Err(super::circle(&cycle));
+    }
+    let mut rank: BTreeMap<&PackName, usize> = BTreeMap::new();
+    let mut waiting: Vec<(&PackName, bool)> = needs.keys().rev().map(|name| (*name, false)).collect();
+    while let Some((name, entered)) = waiting.pop() {
+        if rank.contains_key(name) {
+            continue;
+        }
+        if entered {
+            rank.insert(name, rank.len());
+            continue;
+        }
+        waiting.push((name, true));
+        let first = needs.get(name).into_iter().flatten().rev();
+        waiting.extend(first.filter(|name| needs.contains_key(**name)).map(|name| (*name, false)));
+    }
+    let mut ordered: Vec<&LockedPack> = lock.packs.iter().collect();
+    ordered.sort_by_key(|pack| (rank.get(&pack.name).copied(), pack.version.clone()));
+    Ok(ordered)
 }

@@ -320,3 +320,29 @@ fn a_pack_of_prompts_builds_upon_packs_that_are_there() {
     assert!(install(&packs, &prompts, &host()).is_ok());
     assert_eq!(packs.manifests().unwrap().len(), 2);
 }
+
+#[test]
+fn an_archive_of_another_pack_is_not_what_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let (policy, host) = (TrustPolicy::open(), host());
+    let archive = node_archive("core.openwop.http", "1.0.0");
+    let request = Install {
+        archive: &archive,
+        // The digest is right: who gives another pack gives its digest too.
+        expected: Some(Integrity::of(&archive)),
+        policy: &policy,
+        host: &host,
+        limits: Limits::DEFAULT,
+        now: Millis(0),
+    };
+    let refused = packs.install_as(&name(), &one(), &request).unwrap_err();
+    assert_eq!(refused.code(), Code::IntegrityFailure);
+    assert_eq!(refused.details()["expected"], "vendor.acme.tools@1.0.0");
+    assert_eq!(refused.details()["found"], "core.openwop.http@1.0.0");
+    let http = PackName::parse("core.openwop.http").unwrap();
+    let refused = packs.install_as(&http, &Version::new(1, 0, 1), &request).unwrap_err();
+    assert_eq!(refused.code(), Code::IntegrityFailure, "another version is another pack");
+    assert_eq!(tree(folder.path()), Vec::<String>::new(), "nothing was written");
+    assert_eq!(packs.install_as(&http, &one(), &request).unwrap().record.name, http);
+}

@@ -1,8 +1,9 @@
 //! The whole table of what keeps a pack from being published.
 
 use packs::manifest::Language;
+use packs::name::NamespaceGlob;
 use packs::publish::{Accepted, PublishErrorCode as Code, PublishRequest, PublishRules, check, read_address};
-use packs::signature::{PUBLIC_KEY_PATH, SIGNATURE_PATH};
+use packs::signature::{PUBLIC_KEY_PATH, SIGNATURE_PATH, TrustedKey};
 use serde_json::json;
 use tar::EntryType;
 
@@ -150,4 +151,26 @@ fn a_refused_manifest_says_where() {
     let refused = check(&request(&packed(&manifest, &[])), &PublishRules::private()).unwrap_err();
     assert_eq!(refused.details["pointer"], "/nodes/0/category");
     assert_eq!(refused.code.http_status(), 400);
+}
+
+#[test]
+fn a_known_key_that_may_not_sign_there_is_not_saved_by_lying_in_the_archive() {
+    let known = |permitted: &str| {
+        let mut rules = PublishRules::private();
+        rules.keys = vec![TrustedKey {
+            id: "key-1".to_owned(),
+            key: key(1).public(),
+            permitted: vec![NamespaceGlob::parse(permitted).unwrap()],
+        }];
+        rules
+    };
+    let bytes = signed_archive(NAME, "1.0.0", &key(1));
+    let accepted = check(&request(&bytes), &known("vendor.acme.*")).unwrap();
+    assert_eq!(accepted.signing_key.as_deref(), Some("key-1"));
+    let refused = check(&request(&bytes), &known("core.*")).unwrap_err();
+    assert_eq!((refused.code, refused.code.http_status()), (Code::Forbidden, 403));
+    // A key that nobody told the registry of is held to itself, as before.
+    let stranger = signed_archive(NAME, "1.0.0", &key(2));
+    let accepted = check(&request(&stranger), &known("core.*")).unwrap();
+    assert_eq!(accepted.signing_key, Some(key(2).public().fingerprint()));
 }

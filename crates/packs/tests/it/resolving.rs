@@ -1,5 +1,6 @@
 //! Versions, chosen and locked.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use packs::PackErrorCode as Code;
@@ -7,23 +8,45 @@ use packs::integrity::Integrity;
 use packs::lock::Lockfile;
 use packs::name::PackName;
 use packs::range::Range;
-use packs::resolve::{Candidate, Request, Source, SourceError, Sources, check_lock, resolve};
+use packs::resolve::{
+    Candidate, Listed, MAX_CHOICES, Request, Source, SourceError, Sources, check_lock, needed_first, resolve,
+};
 use packs::time::Millis;
+use packs::version::Version;
 
 /// Versions that were written down.
 #[derive(Default)]
 struct Written {
-    packs: BTreeMap<PackName, Vec<Candidate>>,
+    packs: BTreeMap<PackName, Vec<(Candidate, bool)>>,
     down: bool,
+    closed: bool,
     remote: bool,
+    /// The versions of which nothing that can be gone by is said.
+    garbled: Vec<&'static str>,
+    looked_at: RefCell<Vec<String>>,
 }
 
 impl Source for Written {
-    fn versions(&self, name: &PackName) -> Result<Vec<Candidate>, SourceError> {
+    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
         if self.down {
             return Err(SourceError::Unreachable("down".to_owned()));
         }
-        Ok(self.packs.get(name).cloned().unwrap_or_default())
+        if self.closed {
+            return Err(SourceError::Refused("it wants a key".to_owned()));
+        }
+        let listed = self.packs.get(name).into_iter().flatten();
+        Ok(listed
+            .map(|(candidate, yanked)| Listed { version: candidate.version.clone(), yanked: *yanked })
+            .collect())
+    }
+
+    fn candidate(&self, name: &PackName, version: &Version) -> Result<Candidate, SourceError> {
+        self.looked_at.borrow_mut().push(version.to_string());
+        if self.garbled.contains(&version.to_string().as_str()) {
+            return Err(SourceError::Unusable("it needs `no range`".to_owned()));
+        }
+        let found = self.packs[name].iter().find(|(candidate, _)| candidate.version == *version);
+        Ok(found.unwrap().0.clone())
     }
 
     fn is_remote(&self) -> bool {
@@ -46,7 +69,7 @@ fn written(text: &str) -> Written {
         let (head, needs) = line.split_once(':').unwrap_or((line, ""));
         let (short, version) = head.split_once(' ').unwrap();
         let needs = needs.split(',').map(str::trim).filter(|need| !need.is_empty());
-        source.packs.entry(name(short)).or_default().push(Candidate {
+        let candidate = Candidate {
             version: version.trim_end_matches('!').parse().unwrap(),
             integrity: Integrity::of(head.as_bytes()),
             resolved: None,
@@ -56,8 +79,8 @@ fn written(text: &str) -> Written {
                 .map(|(short, text)| (name(short), range(text)))
                 .collect(),
             peer_dependencies: BTreeMap::new(),
-            yanked: version.ends_with('!'),
-        });
+        };
+        source.packs.entry(name(short)).or_default().push((candidate, version.ends_with('!')));
     }
     source
 }
@@ -167,6 +190,9 @@ fn registries_are_asked_in_order_and_never_when_offline() {
     assert_eq!(code(vec![&down, &full], false), Ok(()));
     assert_eq!(code(vec![&empty, &full], false), Ok(()));
     assert_eq!(code(vec![&down, &empty], false), Err(Code::RegistryUnreachable));
+    let closed = Written { closed: true, ..Written::default() };
+    assert_eq!(code(vec![&closed, &full], false), Err(Code::RegistryUnreachable), "nobody takes its place");
+    assert_eq!(code(vec![&full, &closed], false), Ok(()));
     assert_eq!(code(vec![&empty], false), Err(Code::NotFound));
     assert_eq!(code(vec![&remote], true), Err(Code::NotFound));
     assert_eq!(code(vec![&remote, &full], true), Ok(()));
@@ -181,7 +207,37 @@ fn a_resolution_that_would_not_end_ends() {
     }
     text.push_str("c 1000.0.0\n");
     let refused = chosen(&written(&text), &request(&[("a", "*"), ("b", "*")])).unwrap_err();
-    assert_eq!(refused.code(), Code::VersionNotFound.min(refused.code()), "{refused}");
+    assert_eq!(refused.code(), Code::VersionNotFound, "{refused}");
+    assert_eq!(
+        refused.details()["choicesTried"],
+        MAX_CHOICES,
+        "it gave up, and did not try all 40,000 pairs"
+    );
+    assert!(refused.message().contains("core.test.c has no version in =1199.0.0"), "{refused}");
+}
+
+#[test]
+fn only_versions_that_are_in_question_are_looked_at() {
+    let mut source = written("b 1.0.0\n");
+    for n in 0..300 {
+        let more = written(&format!("a 1.0.{n}: b ^1\n")).packs.remove(&name("a")).unwrap();
+        source.packs.entry(name("a")).or_default().extend(more);
+    }
+    assert_eq!(chosen(&source, &request(&[("a", "=1.0.3")])).unwrap(), ["a 1.0.3", "b 1.0.0"]);
+    assert_eq!(
+        *source.looked_at.borrow(),
+        ["1.0.3", "1.0.0"],
+        "an old version is found however many are newer"
+    );
+}
+
+#[test]
+fn a_version_that_cannot_be_gone_by_is_not_chosen() {
+    let source = Written { garbled: vec!["1.1.0"], ..written("a 1.0.0\na 1.1.0\n") };
+    assert_eq!(chosen(&source, &request(&[("a", "*")])).unwrap(), ["a 1.0.0"]);
+    let refused = chosen(&source, &request(&[("a", "^1.1")])).unwrap_err();
+    assert_eq!(refused.code(), Code::VersionNotFound);
+    assert!(refused.message().contains("core.test.a@1.1.0 cannot be used: it needs `no range`"), "{refused}");
 }
 
 #[test]
@@ -234,9 +290,9 @@ fn a_lock_is_followed_to_the_letter() {
     let sources = || Sources(vec![&source as &dyn Source]);
     let mut lock = Lockfile::new(Millis(0));
     let locked = |short: &str, version: &str| {
-        let candidate = source.packs[&name(short)]
+        let (candidate, _) = source.packs[&name(short)]
             .iter()
-            .find(|candidate| candidate.version.to_string() == version)
+            .find(|(candidate, _)| candidate.version.to_string() == version)
             .unwrap();
         packs::lock::LockedPack {
             name: name(short),
@@ -263,4 +319,52 @@ fn a_lock_is_followed_to_the_letter() {
     assert_eq!(code(&lock), Err(Code::VersionNotFound));
     lock.packs[1].version = "2.0.0".parse().unwrap();
     assert_eq!(code(&lock), Err(Code::DependencyConflict));
+    // A lock that is silent about what a pack needs is not whole either: the registry knows better.
+    lock.packs.truncate(1);
+    lock.packs[0].dependencies.clear();
+    assert_eq!(code(&lock), Err(Code::LockfileIncomplete));
+}
+
+#[test]
+fn a_locked_archive_is_held_to_its_digest_and_its_signature() {
+    let archive = crate::support::node_archive("core.test.a", "1.0.0");
+    let key = crate::support::key(1);
+    let mut pack = packs::lock::LockedPack {
+        name: name("a"),
+        version: Version::new(1, 0, 0),
+        integrity: Integrity::of(&archive),
+        resolved: None,
+        signature: Some(packs::signature::LockedSignature::sign(&key, &archive)),
+        dependencies: BTreeMap::new(),
+        peer_dependencies: BTreeMap::new(),
+    };
+    let code =
+        |pack: &packs::lock::LockedPack, archive: &[u8]| pack.verify(archive).map_err(|error| error.code());
+    assert_eq!(code(&pack, &archive), Ok(()));
+    assert_eq!(code(&pack, b"other"), Err(Code::IntegrityMismatch));
+    pack.signature = Some(packs::signature::LockedSignature::sign(&key, b"other"));
+    assert_eq!(code(&pack, &archive), Err(Code::SignatureInvalid));
+    pack.signature.as_mut().unwrap().public_key = "no key".to_owned();
+    assert_eq!(code(&pack, &archive), Err(Code::SignatureUnverifiable));
+    pack.signature = None;
+    assert_eq!(code(&pack, &archive), Ok(()));
+}
+
+#[test]
+fn what_is_needed_is_installed_first() {
+    let source = written("a 1.0.0: b *, c *\nb 1.0.0: d *\nc 1.0.0: d *\nd 1.0.0\n");
+    let lock = resolve(&request(&[("a", "*")]), &Sources(vec![&source]), Millis(0)).unwrap();
+    let order = |lock: &Lockfile| -> Result<Vec<String>, Code> {
+        let ordered = needed_first(lock).map_err(|error| error.code())?;
+        Ok(ordered.iter().map(|pack| format!("{} {}", &pack.name.as_str()[10..], pack.version)).collect())
+    };
+    assert_eq!(order(&lock).unwrap(), ["d 1.0.0", "b 1.0.0", "c 1.0.0", "a 1.0.0"]);
+    let mut twice = lock.clone();
+    let mut second = lock.packs[3].clone();
+    second.version = Version::new(2, 0, 0);
+    twice.packs.push(second);
+    assert_eq!(order(&twice).unwrap()[..2], ["d 1.0.0", "d 2.0.0"], "every version is there");
+    let mut circle = lock;
+    circle.packs[3].dependencies.insert(name("a"), "*".to_owned());
+    assert_eq!(order(&circle), Err(Code::DependencyCycle));
 }

@@ -1,31 +1,62 @@
 //! `interlock pack install`, `list` and `remove`.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use packs::archive::Limits;
-use packs::install::{Install, InstalledPacks, InstalledRecord};
+use packs::install::{HostFacts, Install, InstalledPacks, InstalledRecord, judge_as};
 use packs::integrity::Integrity;
-use packs::lock::{LockedPack, Lockfile};
+use packs::lock::LockedPack;
 use packs::name::PackName;
-use packs::resolve::{self, Request, Sources};
 use packs::trust::{Proof, TrustPolicy};
 use packs::{PackError, PackErrorCode, version};
 use serde_json::json;
 
-use super::registry::{Asked, wanted};
-use super::{now, sign, source};
+use super::registry::wanted;
+use super::{locked, now, source, trusted, usage};
 use crate::arguments::{PackInstall, PackList, PackRemove};
-use crate::failure::{Answer, CommandErrorCode, Failure};
-use crate::output::{self, BAD, Cell, DIM, GOOD, Layout, Overwrite, Table, WARNING};
+use crate::failure::{Answer, Failure};
+use crate::output::{self, BAD, Cell, DIM, GOOD, Layout, Table, WARNING};
 use crate::settings::Settings;
 
 /// The folder of installed packs in the data directory.
 pub(super) const FOLDER: &str = "packs";
 
+/// What everything that a command installs is judged by.
+pub(super) struct Installing<'a> {
+    packs: &'a InstalledPacks,
+    policy: &'a TrustPolicy,
+    host: &'a HostFacts,
+}
+
+impl Installing<'_> {
+    fn request<'r>(&'r self, archive: &'r [u8], expected: Option<Integrity>) -> Install<'r> {
+        let Self { policy, host, .. } = self;
+        Install { archive, expected, policy, host, limits: Limits::DEFAULT, now: now() }
+    }
+
+    /// One archive, of the bytes that were announced where somebody did.
+    fn one(&self, archive: &[u8], expected: Option<Integrity>) -> Result<InstalledRecord, PackError> {
+        Ok(self.packs.install(&self.request(archive, expected))?.record)
+    }
+
+    /// Judges an archive that a registry gave for a pack that was chosen, and writes nothing.
+    pub(super) fn judge(&self, pack: &LockedPack, archive: &[u8]) -> Result<(), PackError> {
+        judge_as(&pack.name, &pack.version, &self.request(archive, Some(pack.integrity))).map(drop)
+    }
+
+    /// Installs an archive that a registry gave for a pack that was chosen.
+    pub(super) fn one_of(&self, pack: &LockedPack, archive: &[u8]) -> Result<InstalledRecord, PackError> {
+        let request = self.request(archive, Some(pack.integrity));
+        Ok(self.packs.install_as(&pack.name, &pack.version, &request)?.record)
+    }
+}
+
 pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<Answer, Failure> {
-    let keys = sign::trusted(&arguments.keys)?;
-    let policy = if keys.is_empty() { TrustPolicy::open() } else { TrustPolicy::verified(keys) };
+    if arguments.locked.is_none() && arguments.registry.is_empty() && !arguments.api_keys.is_empty() {
+        return Err(usage("a key is given, and no registry that it could be for; name one with --registry"));
+    }
+    let lock = arguments.locked.as_deref().map(locked::read).transpose()?;
+    let policy = trusted::policy(arguments, lock.as_ref())?;
     let expected = arguments
         .expect
         .as_deref()
@@ -35,30 +66,12 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<An
     let installed = InstalledPacks::open(&settings.data_dir.value.join(FOLDER))?;
     // Which capabilities there are only the server knows that runs the packs; it judges again when it loads them.
     let host = host::hands::installed::host_facts(settings.plugins_listen.value.is_some());
-    let one = |archive: &[u8], expected: Option<Integrity>| -> Result<InstalledRecord, PackError> {
-        let request =
-            Install { archive, expected, policy: &policy, host: &host, limits: Limits::DEFAULT, now: now() };
-        Ok(installed.install(&request)?.record)
-    };
-    let path = Path::new(&arguments.source);
-    let records = match &arguments.registry {
-        None => vec![one(&source::archive(path)?, expected)?],
-        Some(registry) => {
-            let Some((name, range)) = wanted(&arguments.source) else {
-                return Err(usage(&format!(
-                    "`{}` is no name with a range, such as vendor.acme.tools@^1.2",
-                    arguments.source
-                )));
-            };
-            let asked = Asked::open(registry, settings)?;
-            let request = Request { wanted: [(name, range)].into(), ..Request::default() };
-            let lock = resolve::resolve(&request, &Sources(vec![&asked]), now())?;
-            let records = from_lock(&lock, &asked, &one)?;
-            if let Some(path) = &arguments.lockfile {
-                output::write_file(path, &lock.write(), Overwrite::Replace)?;
-            }
-            records
-        }
+    let installing = Installing { packs: &installed, policy: &policy, host: &host };
+    let source = arguments.source.as_deref().unwrap_or_default();
+    let records = match &lock {
+        Some(lock) => locked::exactly(lock, arguments, settings, &installing)?,
+        None if arguments.registry.is_empty() => vec![installing.one(&archive(source)?, expected)?],
+        None => locked::resolved(source, expected, arguments, settings, &installing)?,
     };
     if arguments.answering.json {
         output::json(
@@ -86,36 +99,15 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<An
     Ok(Answer::Yes)
 }
 
-/// Installs one archive, of the bytes that were announced where somebody did.
-type InstallOne<'a> = dyn Fn(&[u8], Option<Integrity>) -> Result<InstalledRecord, PackError> + 'a;
-
-/// Everything that was locked, each with the bytes that were.
-fn from_lock(lock: &Lockfile, asked: &Asked, one: &InstallOne<'_>) -> Result<Vec<InstalledRecord>, Failure> {
-    let mut records = Vec::new();
-    for pack in needed_first(lock) {
-        let archive = asked.archive(&pack.name, &pack.version)?;
-        records.push(one(&archive, Some(pack.integrity))?);
+/// The archive that is named. A name of a pack that is no file needs somebody who is asked for it.
+fn archive(source: &str) -> Result<Vec<u8>, Failure> {
+    let path = Path::new(source);
+    if wanted(source).is_some() && !path.exists() {
+        return Err(usage(&format!(
+            "there is no file `{source}`; where it is a name, say who is asked for it with --registry URL|DIR"
+        )));
     }
-    Ok(records)
-}
-
-/// The locked packs, each after those that it needs. There is no circle in a lock that was resolved.
-fn needed_first(lock: &Lockfile) -> Vec<&LockedPack> {
-    let mut done: BTreeSet<&PackName> = BTreeSet::new();
-    let mut ordered = Vec::new();
-    while ordered.len() < lock.packs.len() {
-        let before = ordered.len();
-        for pack in &lock.packs {
-            let ready = pack.dependencies.keys().all(|name| done.contains(name));
-            if ready && done.insert(&pack.name) {
-                ordered.push(pack);
-            }
-        }
-        if ordered.len() == before {
-            break;
-        }
-    }
-    ordered
+    source::archive(path)
 }
 
 pub(super) fn list(arguments: &PackList, settings: &Settings) -> Result<Answer, Failure> {
@@ -197,10 +189,4 @@ fn proof(record: &InstalledRecord) -> (String, anstyle::Style) {
         Proof::SelfSigned { fingerprint } => (format!("signed by its own key {fingerprint}"), WARNING),
         Proof::Unsigned => ("not signed".to_owned(), DIM),
     }
-}
-
-fn usage(message: &str) -> Failure {
-    canon::error::Envelope::new(CommandErrorCode::InputUnreadable, message)
-        .suggest("See `interlock help pack install` for examples.")
-        .into()
 }

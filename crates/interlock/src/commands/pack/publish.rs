@@ -6,8 +6,9 @@ use packs::registry::{PublishRefusal, Published, Publisher};
 use packs::{archive::Archive, archive::Limits, manifest::MANIFEST_PATH, manifest::Manifest};
 use serde_json::json;
 
+use super::access::{Access, Named};
 use super::registry::{Asked, identity};
-use super::{now, source};
+use super::{now, source, usage};
 use crate::arguments::{Globals, PackPublish};
 use crate::failure::{Answer, Failure};
 use crate::output::{self, GOOD, Layout};
@@ -21,7 +22,14 @@ pub(super) fn run(arguments: &PackPublish, globals: &Globals) -> Result<Answer, 
             source::add_signature(&mut files, &key, &arguments.source)?;
             source::packed(&files, &arguments.source)?
         }
-        _ => source::archive(&arguments.source)?,
+        // Its signature would be over a manifest inside, and it would go out without one.
+        Some(_) => {
+            return Err(usage(
+                "an archive is published as it is and cannot be signed any more; \
+                 give the folder that it was made from, or leave --key out",
+            ));
+        }
+        None => source::archive(&arguments.source)?,
     };
     // The name and the version are those of the manifest; what is wrong with it, the check below says.
     let read = Archive::read(&bytes, &Limits::DEFAULT)
@@ -43,7 +51,10 @@ pub(super) fn run(arguments: &PackPublish, globals: &Globals) -> Result<Answer, 
     let accepted = publish::check(&request, &PublishRules::private())
         .map_err(|error| Failure::from(error.envelope()))?;
     let (pack, number) = identity(&accepted.manifest);
-    let asked = Asked::open(&arguments.registry, &Settings::load(globals)?)?;
+    let settings = Settings::load(globals)?;
+    let registry = std::slice::from_ref(&arguments.registry);
+    let access = Access::read(arguments.api_key.as_slice(), registry, Named::Here, &settings)?;
+    let asked = Asked::open_to_publish(&arguments.registry, &access)?;
     let integrity = accepted.integrity;
     let news = match &asked {
         Asked::Folder(registry) => {
@@ -55,7 +66,7 @@ pub(super) fn run(arguments: &PackPublish, globals: &Globals) -> Result<Answer, 
                 Err(PublishRefusal::Registry(error)) => return Err(PackError::from(error).into()),
             }
         }
-        Asked::Server { .. } => {
+        Asked::Server(_) => {
             if let Some(answered) = asked.put(&pack, &number, bytes, accepted.signature.is_some()) {
                 answered?;
             }

@@ -1,52 +1,91 @@
 //! A registry that is asked: a server, or a folder.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use packs::archive::Limits;
 use packs::integrity::Integrity;
 use packs::name::PackName;
 use packs::range::Range;
 use packs::registry::{FolderStore, Registry};
-use packs::resolve::{Candidate, Source, SourceError};
+use packs::resolve::{Candidate, Listed, Source, SourceError};
 use packs::version::{self, Version};
 use packs::{PackError, manifest::Manifest};
 use serde_json::Value;
 
-use crate::client::Client;
-use crate::failure::Failure;
-use crate::settings::Settings;
-
-/// The most versions of a pack that a server is asked about, the highest first.
-const MAX_VERSIONS: usize = 50;
+use super::access::{Access, address, is_server};
+use crate::client::{Client, refused};
+use crate::failure::{CommandErrorCode, Failure};
 
 /// A registry that is asked.
 pub(super) enum Asked {
     Folder(Box<Registry<FolderStore>>),
-    Server { client: Client, runtime: tokio::runtime::Runtime, url: String },
+    Server(Box<Server>),
+}
+
+/// A registry that is a server.
+pub(super) struct Server {
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+    /// Its address as it was given, which is the one that lockfiles keep.
+    url: String,
+    /// That it wants a key, once it said so: the resolver knows only that it has no answer.
+    wants_key: RefCell<Option<Failure>>,
 }
 
 impl Asked {
-    /// An address is a server, everything else a folder.
-    pub(super) fn open(text: &str, settings: &Settings) -> Result<Self, Failure> {
-        if !text.starts_with("http://") && !text.starts_with("https://") {
-            let store = FolderStore::open(&PathBuf::from(text)).map_err(PackError::from)?;
-            return Ok(Self::Folder(Box::new(Registry::open(store).map_err(PackError::from)?)));
+    /// An address is a server, everything else a folder. A folder that is not there is none, and is not made.
+    pub(super) fn open(text: &str, access: &Access<'_>) -> Result<Self, Failure> {
+        if is_server(text) {
+            return Self::server(text, |url| access.client(url));
         }
+        let folder = Path::new(text);
+        // Whoever reads a folder is told of a misspelt one; opening it below would make it.
+        std::fs::read_dir(folder).map_err(|cause| Failure::unreadable(Some(folder), cause))?;
+        Self::folder(folder)
+    }
+
+    /// The same to publish there: a server is then asked with a key or not at all, and a folder is made.
+    pub(super) fn open_to_publish(text: &str, access: &Access<'_>) -> Result<Self, Failure> {
+        if is_server(text) {
+            return Self::server(text, |url| access.publishing_client(url));
+        }
+        Self::folder(Path::new(text))
+    }
+
+    fn folder(folder: &Path) -> Result<Self, Failure> {
+        let store = FolderStore::open(folder).map_err(PackError::from)?;
+        Ok(Self::Folder(Box::new(Registry::open(store).map_err(PackError::from)?)))
+    }
+
+    fn server(text: &str, client: impl Fn(&str) -> Result<Client, Failure>) -> Result<Self, Failure> {
+        let url = address(text)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime
             .map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })?;
-        let url = text.trim_end_matches('/').to_owned();
-        Ok(Self::Server { client: Client::of(&url, settings)?, runtime, url })
+        let client = client(&url)?;
+        Ok(Self::Server(Box::new(Server { client, runtime, url, wants_key: RefCell::new(None) })))
     }
 
     /// The archive of a version.
     pub(super) fn archive(&self, name: &PackName, version: &Version) -> Result<Vec<u8>, Failure> {
         match self {
             Self::Folder(registry) => Ok(registry.archive(name, version).map_err(PackError::from)?.1),
-            Self::Server { client, runtime, .. } => {
-                let path = format!("/v1/packs/{name}/-/{}.tgz", escaped(version));
-                runtime.block_on(client.get_bytes(&path, Limits::DEFAULT.packed_bytes))
+            Self::Server(server) => {
+                let path = archive_path(name, version);
+                let found = server.client.find_bytes(&path, Limits::DEFAULT.packed_bytes);
+                let missing = || refused(&format!("{} has no archive of {name}@{version}", server.url));
+                server.runtime.block_on(found)?.ok_or_else(missing)
             }
+        }
+    }
+
+    /// That it wants a key, if it said so.
+    pub(super) fn take_wants_key(&self) -> Option<Failure> {
+        match self {
+            Self::Folder(_) => None,
+            Self::Server(server) => server.wants_key.take(),
         }
     }
 
@@ -58,15 +97,19 @@ impl Asked {
         archive: Vec<u8>,
         signed: bool,
     ) -> Option<Result<Value, Failure>> {
-        let Self::Server { client, runtime, .. } = self else { return None };
-        let path = format!("/v1/packs/{name}/-/{}.tgz", escaped(version));
+        let Self::Server(server) = self else { return None };
+        let path = archive_path(name, version);
         let method = if signed { "manual" } else { "none" };
         let headers = [
             ("X-Pack-Sha256", Integrity::of(&archive).to_string()),
             ("X-Pack-Signing-Method", method.to_owned()),
         ];
-        Some(runtime.block_on(client.put(&path, archive, &headers)))
+        Some(server.runtime.block_on(server.client.put(&path, archive, &headers)))
     }
+}
+
+fn archive_path(name: &PackName, version: &Version) -> String {
+    format!("/v1/packs/{name}/-/{}.tgz", escaped(version))
 }
 
 /// A version in an address: a plus would be read as a space.
@@ -75,64 +118,117 @@ fn escaped(version: &Version) -> String {
 }
 
 impl Source for Asked {
-    fn versions(&self, name: &PackName) -> Result<Vec<Candidate>, SourceError> {
+    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
         match self {
             Self::Folder(registry) => registry.versions(name),
-            Self::Server { client, runtime, url } => runtime.block_on(ask(client, url, name)),
+            Self::Server(server) => server.versions(name),
+        }
+    }
+
+    fn candidate(&self, name: &PackName, version: &Version) -> Result<Candidate, SourceError> {
+        match self {
+            Self::Folder(registry) => registry.candidate(name, version),
+            Self::Server(server) => server.candidate(name, version),
         }
     }
 
     fn url(&self) -> Option<String> {
         match self {
             Self::Folder(_) => None,
-            Self::Server { url, .. } => Some(url.clone()),
+            Self::Server(server) => Some(server.url.clone()),
         }
     }
 
     fn is_remote(&self) -> bool {
-        matches!(self, Self::Server { .. })
+        matches!(self, Self::Server(_))
     }
 }
 
-/// Asks a server for the versions of a pack, and for what each of them needs.
-async fn ask(client: &Client, url: &str, name: &PackName) -> Result<Vec<Candidate>, SourceError> {
-    let unreachable = |failure: Failure| SourceError::Unreachable(format!("{url}: {failure}"));
-    let Some(document) = client.find(&format!("/v1/packs/{name}")).await.map_err(unreachable)? else {
-        return Ok(Vec::new());
-    };
-    let mut versions: Vec<(Version, bool)> = document["versions"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(text, known)| Some((version::parse(text)?, known["yanked"].as_bool().unwrap_or(false))))
-        .collect();
-    versions.sort_by(|left, right| right.0.cmp(&left.0));
-    let mut candidates = Vec::new();
-    for (version, yanked) in versions.into_iter().take(MAX_VERSIONS) {
-        let path = format!("/v1/packs/{name}/-/{}.json", escaped(&version));
-        let Some(manifest) = client.find(&path).await.map_err(unreachable)? else { continue };
-        let Some(integrity) = manifest["integrity"].as_str().and_then(|text| Integrity::parse(text).ok())
-        else {
-            continue;
-        };
-        let dependencies =
-            manifest["dependencies"].as_object().into_iter().flatten().filter_map(|(name, range)| {
-                Some((PackName::parse(name).ok()?, Range::parse(range.as_str()?).ok()?))
-            });
-        let peers = manifest["peerDependencies"].as_object().into_iter().flatten();
-        candidates.push(Candidate {
-            resolved: Some(format!("{url}/v1/packs/{name}/-/{}.tgz", escaped(&version))),
-            version,
-            integrity,
-            signature: None,
-            dependencies: dependencies.collect(),
-            peer_dependencies: peers
-                .filter_map(|(name, range)| Some((name.clone(), range.as_str()?.to_owned())))
-                .collect(),
-            yanked,
-        });
+impl Server {
+    /// Reads a document, if it is there.
+    fn find(&self, path: &str) -> Result<Option<Value>, SourceError> {
+        self.runtime.block_on(self.client.find(path)).map_err(|failure| {
+            let words = format!("{}: {failure}", self.url);
+            if is_down(&failure) {
+                return SourceError::Unreachable(words);
+            }
+            let key_required = CommandErrorCode::KeyRequired.as_str();
+            if matches!(&failure, Failure::Refused(envelope) if envelope.code() == key_required) {
+                self.wants_key.replace(Some(failure));
+            }
+            SourceError::Refused(words)
+        })
     }
-    Ok(candidates)
+
+    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
+        let Some(document) = self.find(&format!("/v1/packs/{name}"))? else { return Ok(Vec::new()) };
+        let Some(versions) = document["versions"].as_object() else {
+            return Err(SourceError::Refused(format!("{} does not say which versions {name} has", self.url)));
+        };
+        // What is no version cannot be asked for either.
+        let listed = versions.iter().filter_map(|(text, known)| {
+            let yanked = known["yanked"].as_bool().unwrap_or(false);
+            Some(Listed { version: version::parse(text)?, yanked })
+        });
+        Ok(listed.collect())
+    }
+
+    fn candidate(&self, name: &PackName, version: &Version) -> Result<Candidate, SourceError> {
+        let path = format!("/v1/packs/{name}/-/{}.json", escaped(version));
+        let Some(manifest) = self.find(&path)? else {
+            return Err(SourceError::Unusable(format!("{} lists it and does not have it", self.url)));
+        };
+        candidate(&manifest, name, version, &self.url)
+            .map_err(|reason| SourceError::Unusable(format!("{} {reason}", self.url)))
+    }
+}
+
+/// Whether the server, or what stands before it, cannot answer now.
+fn is_down(failure: &Failure) -> bool {
+    let Failure::Refused(envelope) = failure else { return false };
+    let status = envelope.details().get("status").and_then(Value::as_u64);
+    envelope.code() == CommandErrorCode::ServerUnreachable.as_str()
+        || status.is_some_and(|status| status >= 500)
+}
+
+/// What the document of a version says. Whatever of it cannot be read makes the version unusable: without a dependency that
+/// was dropped it would be installed and fail later.
+fn candidate(manifest: &Value, name: &PackName, version: &Version, url: &str) -> Result<Candidate, String> {
+    let text = |member: &str| manifest[member].as_str().unwrap_or_default();
+    if text("name") != name.as_str() || version::parse(text("version")).as_ref() != Some(version) {
+        return Err(format!("answers with `{}@{}`", text("name"), text("version")));
+    }
+    let integrity = Integrity::parse(text("integrity")).map_err(|error| format!("says of it: {error}"))?;
+    let mut dependencies = BTreeMap::new();
+    for (needed, range) in texts(manifest, "dependencies")? {
+        let needed = PackName::parse(needed).map_err(|error| format!("says that it needs {error}"))?;
+        let range = Range::parse(range).map_err(|error| format!("says that it needs {needed} in {error}"))?;
+        dependencies.insert(needed, range);
+    }
+    let peers = texts(manifest, "peerDependencies")?;
+    Ok(Candidate {
+        version: version.clone(),
+        integrity,
+        resolved: Some(format!("{url}{}", archive_path(name, version))),
+        signature: None,
+        dependencies,
+        peer_dependencies: peers
+            .iter()
+            .map(|(name, range)| ((*name).to_owned(), (*range).to_owned()))
+            .collect(),
+    })
+}
+
+/// A member of texts, which may be absent and may be nothing else.
+fn texts<'v>(manifest: &'v Value, member: &str) -> Result<Vec<(&'v str, &'v str)>, String> {
+    let other = || format!("says what `{member}` are, and not as texts");
+    match manifest.get(member) {
+        None => Ok(Vec::new()),
+        Some(Value::Object(members)) => {
+            members.iter().map(|(name, text)| Ok((name.as_str(), text.as_str().ok_or_else(other)?))).collect()
+        }
+        Some(_) => Err(other()),
+    }
 }
 
 /// A name, with a range or a version behind an @.
@@ -144,4 +240,41 @@ pub(super) fn wanted(text: &str) -> Option<(PackName, Range)> {
 /// The name and the version of a manifest.
 pub(super) fn identity(manifest: &Manifest) -> (PackName, Version) {
     (manifest.common.name.clone(), manifest.common.version.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_of_a_version_is_read_whole_or_not_at_all() {
+        let (name, version) = (PackName::parse("vendor.acme.tools").unwrap(), Version::new(1, 0, 0));
+        let good = json!({
+            "name": "vendor.acme.tools", "version": "1.0.0",
+            "integrity": "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=",
+            "dependencies": {"vendor.acme.base": "^1"}, "peerDependencies": {"host.fs": "*"},
+        });
+        let read = |document: &Value| candidate(document, &name, &version, "https://packs.example");
+        let found = read(&good).unwrap();
+        assert_eq!(found.dependencies.len(), 1);
+        let resolved = "https://packs.example/v1/packs/vendor.acme.tools/-/1.0.0.tgz";
+        assert_eq!(found.resolved.as_deref(), Some(resolved));
+        for (member, value, expected) in [
+            ("name", json!("core.openwop.http"), "answers with"),
+            ("version", json!("1.0.1"), "answers with"),
+            ("integrity", json!("md5-abc"), "says of it"),
+            ("dependencies", json!({"Not a name": "^1"}), "needs"),
+            ("dependencies", json!({"vendor.acme.base": "whatever"}), "needs vendor.acme.base in"),
+            ("dependencies", json!({"vendor.acme.base": 1}), "not as texts"),
+            ("dependencies", json!(["vendor.acme.base"]), "not as texts"),
+            ("peerDependencies", json!({"host.fs": []}), "not as texts"),
+        ] {
+            let mut document = good.clone();
+            document[member] = value;
+            let reason = read(&document).unwrap_err();
+            assert!(reason.contains(expected), "{member}: {reason}");
+        }
+    }
 }

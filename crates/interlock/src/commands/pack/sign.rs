@@ -6,14 +6,13 @@ use host::system::{Entropy as _, SystemEntropy};
 use packs::archive::{Archive, Limits};
 use packs::integrity::Integrity;
 use packs::manifest::{MANIFEST_PATH, Manifest, ManifestError};
-use packs::name::NamespaceGlob;
 use packs::path::EntryPath;
-use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH, TrustedKey};
+use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH};
 use packs::trust::{self, Proof, TrustPolicy};
 use packs::{PackError, publish};
 use serde_json::json;
 
-use super::source;
+use super::{source, trusted};
 use crate::arguments::{PackSign, PackVerify};
 use crate::failure::{Answer, Failure};
 use crate::output::{self, GOOD, Layout, Overwrite, WARNING};
@@ -71,20 +70,8 @@ fn new_key(path: &Path, arguments: &PackSign) -> Result<Answer, Failure> {
     Ok(Answer::Yes)
 }
 
-/// Keys from files, each trusted for every name.
-pub(super) fn trusted(paths: &[PathBuf]) -> Result<Vec<TrustedKey>, Failure> {
-    let everything = || vec![NamespaceGlob::parse("*").expect("a star is a pattern")];
-    paths
-        .iter()
-        .map(|path| {
-            let key = source::public_key(path)?;
-            Ok(TrustedKey { id: key.fingerprint(), key, permitted: everything() })
-        })
-        .collect()
-}
-
 pub(super) fn verify(arguments: &PackVerify) -> Result<Answer, Failure> {
-    let keys = trusted(&arguments.keys)?;
+    let keys = trusted::keys(&arguments.keys)?;
     let bytes = source::archive(&arguments.source)?;
     let archive = Archive::read(&bytes, &Limits::DEFAULT).map_err(|error| {
         // The codes of publishing say it best.

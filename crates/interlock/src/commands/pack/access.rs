@@ -1,0 +1,203 @@
+//! Which key goes to which registry.
+//!
+//! The key of this machine may do everything on its own server, so it goes there and nowhere else. Every other registry
+//! gets the key that was given for it by name, or none: what is public is read without.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use reqwest::Url;
+
+use super::usage;
+use crate::client::{Client, key_wanted, own_key};
+use crate::commands::serve::serving;
+use crate::failure::Failure;
+use crate::input;
+use crate::settings::Settings;
+
+/// The most bytes of a file with a key in it.
+const MAX_KEY_BYTES: usize = 4096;
+
+/// Where the addresses of registries come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// The person who gives the key named them.
+    Here,
+    /// A file named them, and a key without an address would go wherever that file says.
+    Elsewhere,
+}
+
+/// The keys that were given, each with the registry that it is for.
+pub(super) struct Access<'s> {
+    given: BTreeMap<String, String>,
+    settings: &'s Settings,
+}
+
+impl<'s> Access<'s> {
+    /// Reads keys of the form `FILE` or `FILE=URL`. One without an address is for the only server among the registries.
+    pub(super) fn read(
+        keys: &[String],
+        registries: &[String],
+        named: Named,
+        settings: &'s Settings,
+    ) -> Result<Self, Failure> {
+        let servers: Vec<&str> = registries
+            .iter()
+            .map(String::as_str)
+            .filter(|text| is_server(text))
+            .map(|text| text.trim_end_matches('/'))
+            .collect();
+        let mut given = BTreeMap::new();
+        for text in keys {
+            let (file, url) = divided(text);
+            let url = match (url, servers.as_slice()) {
+                (Some(url), _) if servers.contains(&url) => url,
+                (Some(url), _) => {
+                    return Err(usage(&format!("a key is given for {url}, which is none of the registries")));
+                }
+                (None, [only]) if named == Named::Here => only,
+                (None, []) => {
+                    return Err(usage("a key is given, and none of the registries is a server"));
+                }
+                (None, _) => {
+                    return Err(usage(&format!(
+                        "say which registry the key is for, such as --api-key {file}={}",
+                        servers[0]
+                    )));
+                }
+            };
+            let bytes = input::read(input::source(Path::new(file)), "a key", MAX_KEY_BYTES)?;
+            let key = String::from_utf8_lossy(&bytes).trim().to_owned();
+            if key.is_empty() || bytes.len() > MAX_KEY_BYTES || key.chars().any(|one| !one.is_ascii_graphic())
+            {
+                return Err(usage(&format!(
+                    "{file} has no key in it: one line of at most {MAX_KEY_BYTES} characters without spaces"
+                )));
+            }
+            if given.insert(url.to_owned(), key).is_some() {
+                return Err(usage(&format!("two keys are given for {url}")));
+            }
+        }
+        Ok(Self { given, settings })
+    }
+
+    /// A client of the registry at that address, with the key that is for it.
+    pub(super) fn client(&self, url: &str) -> Result<Client, Failure> {
+        if let Some(key) = self.given.get(url) {
+            return Client::with(url, Some(key.clone()));
+        }
+        match self.own_server(url) {
+            // What was announced is asked, however the address was spelt: the key goes to that process alone.
+            Some(own) => Client::with(&own, own_key(self.settings).ok()),
+            None => Client::with(url, None),
+        }
+    }
+
+    /// A client that has a key: nothing is published without.
+    pub(super) fn publishing_client(&self, url: &str) -> Result<Client, Failure> {
+        let client = self.client(url)?;
+        if client.has_key() { Ok(client) } else { Err(key_wanted(url)) }
+    }
+
+    /// Where the server of this data directory is reached, if that is the one that is meant.
+    fn own_server(&self, url: &str) -> Option<String> {
+        let announced = serving(self.settings)?.url;
+        if self.settings.public_url.value.as_deref().map(|public| public.trim_end_matches('/')) == Some(url) {
+            return reachable(&Url::parse(&announced).ok()?);
+        }
+        let (asked, own) = (Url::parse(url).ok()?, Url::parse(&announced).ok()?);
+        let same = asked.scheme() == own.scheme()
+            && asked.path() == "/"
+            && asked.port_or_known_default() == own.port_or_known_default()
+            && (asked.host_str() == own.host_str() || (is_here(&own) && is_here(&asked)));
+        if same { reachable(&own) } else { None }
+    }
+}
+
+/// Whether a registry is a server. Everything else is a folder.
+pub(super) fn is_server(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+/// The address of a server, without what must not be kept in a lockfile.
+pub(super) fn address(text: &str) -> Result<String, Failure> {
+    let url = Url::parse(text).map_err(|error| usage(&format!("`{text}` is no address: {error}")))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(usage("an address has no password in it; give a key with --api-key FILE"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(usage(&format!("`{text}` is no address of a registry: it ends before ? and #")));
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// A file and the address behind it. Files may have an equals sign in their name, so the address is known by its beginning.
+fn divided(text: &str) -> (&str, Option<&str>) {
+    let at = text.rfind("=http://").or_else(|| text.rfind("=https://"));
+    match at {
+        Some(at) => (&text[..at], Some(text[at + 1..].trim_end_matches('/'))),
+        None => (text, None),
+    }
+}
+
+/// Whether the host of an address is this machine, whatever a name server says.
+fn is_here(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    host == "localhost" || ip(host).is_some_and(|ip| ip.is_loopback() || ip.is_unspecified())
+}
+
+/// An address that can be connected to: one that listens everywhere listens on loopback too.
+fn reachable(url: &Url) -> Option<String> {
+    let mut url = url.clone();
+    match ip(url.host_str()?) {
+        Some(IpAddr::V4(ip)) if ip.is_unspecified() => url.set_host(Some("127.0.0.1")).ok()?,
+        Some(IpAddr::V6(ip)) if ip.is_unspecified() => url.set_host(Some("[::1]")).ok()?,
+        _ => {}
+    }
+    Some(url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn ip(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_have_an_equals_sign_in_its_name() {
+        assert_eq!(divided("key"), ("key", None));
+        assert_eq!(divided("a=b"), ("a=b", None));
+        assert_eq!(divided("a=b=https://x.example/"), ("a=b", Some("https://x.example")));
+        assert_eq!(divided("key=http://127.0.0.1:1"), ("key", Some("http://127.0.0.1:1")));
+    }
+
+    #[test]
+    fn only_literal_addresses_and_localhost_are_this_machine() {
+        for (url, here) in [
+            ("http://127.0.0.1:7717", true),
+            ("http://localhost:7717", true),
+            ("http://[::1]:7717", true),
+            ("http://0.0.0.0:7717", true),
+            ("http://localhost.evil.example:7717", false),
+            ("http://127.0.0.1.evil.example:7717", false),
+            ("http://10.0.0.1:7717", false),
+        ] {
+            assert_eq!(is_here(&Url::parse(url).unwrap()), here, "{url}");
+        }
+        assert_eq!(reachable(&Url::parse("http://0.0.0.0:1").unwrap()).unwrap(), "http://127.0.0.1:1");
+        assert_eq!(reachable(&Url::parse("http://10.0.0.1:1").unwrap()).unwrap(), "http://10.0.0.1:1");
+    }
+
+    #[test]
+    fn addresses_that_would_leak_or_confuse_are_refused() {
+        assert_eq!(address("https://packs.example/").ok().as_deref(), Some("https://packs.example"));
+        for text in
+            ["https://me:secret@packs.example", "https://x.example/?key=1", "https://x.example/#a", "http://"]
+        {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
+}

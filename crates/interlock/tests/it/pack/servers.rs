@@ -1,0 +1,304 @@
+//! Registries that are servers, and who is told which key.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+
+use packs::integrity::Integrity;
+use serde_json::{Value, json};
+
+use crate::program::{interlock, run_command, text};
+use crate::serve::{KEY, Served};
+
+/// A `pack` command on a data directory, with a key of this machine that is nobody else's business.
+fn command(data: &Path, arguments: &[&str]) -> Command {
+    let mut command = interlock(&["pack"]);
+    command.args(arguments).args(["--json", "--data-dir"]).arg(data).env("INTERLOCK_API_KEY", KEY);
+    command
+}
+
+fn run(command: &mut Command) -> (i32, Value) {
+    let output = run_command(command, b"");
+    let document = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", text(&output.stdout), text(&output.stderr)));
+    (output.status.code().unwrap(), document)
+}
+
+fn pack(data: &Path, arguments: &[&str]) -> (i32, Value) {
+    run(&mut command(data, arguments))
+}
+
+/// A pack in a folder.
+fn skeleton(home: &Path) -> String {
+    let folder = home.join("tools").to_str().unwrap().to_owned();
+    assert_eq!(pack(home, &["new", "vendor.acme.tools", &folder]).0, 0);
+    folder
+}
+
+/// What a server answers, by path.
+type Routes = HashMap<String, Vec<u8>>;
+
+/// Somebody else's server, which answers at these paths alone and keeps the heads of all requests.
+fn stranger(routes: Routes) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (heads, received) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let head = read_head(&mut stream);
+            let path = head.split_whitespace().nth(1).unwrap_or_default();
+            let (status, body) =
+                routes.get(path).map_or(("404 Not Found", &b"{}"[..]), |body| ("200 OK", body));
+            let answer =
+                format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            stream.get_mut().write_all(body).unwrap();
+            if heads.send(head).is_err() {
+                return;
+            }
+        }
+    });
+    (url, received)
+}
+
+/// The head of a request in small letters, its body left behind.
+fn read_head(stream: &mut BufReader<TcpStream>) -> String {
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        let line = line.trim_end().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.parse().unwrap();
+        }
+        head.push_str(&line);
+        head.push('\n');
+        if line.is_empty() {
+            break;
+        }
+    }
+    stream.read_exact(&mut vec![0; length]).unwrap();
+    head
+}
+
+#[test]
+fn the_key_of_this_machine_is_never_sent_to_somebody_else() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path();
+    let folder = skeleton(data);
+    std::fs::create_dir_all(data.join("keys")).unwrap();
+    std::fs::write(data.join("keys/local-api-key"), "the-local-key-of-this-host").unwrap();
+    let (url, received) = stranger(Routes::new());
+
+    let (code, refused) = pack(data, &["install", "vendor.acme.tools", "--registry", &url]);
+    assert_eq!((code, &refused["code"]), (1, &Value::from("pack_not_found")), "{refused}");
+    let head = received.recv().unwrap();
+    assert!(head.starts_with("get /v1/packs/vendor.acme.tools "), "{head}");
+    assert!(!head.contains("authorization"), "{head}");
+    let mut without = command(data, &["install", "vendor.acme.tools", "--registry", &url]);
+    assert_eq!(run(without.env_remove("INTERLOCK_API_KEY")).1["code"], "pack_not_found");
+    assert!(!received.recv().unwrap().contains("authorization"), "nor is the one in the file");
+
+    let publish = ["publish", &folder, "--registry", &url];
+    let (code, refused) = pack(data, &publish);
+    assert_eq!((code, &refused["code"]), (2, &Value::from("KEY_REQUIRED")), "{refused}");
+    assert!(refused["suggestion"].as_str().unwrap().contains("--api-key"), "{refused}");
+    assert!(received.try_recv().is_err(), "nothing was asked");
+
+    let given = data.join("given.key");
+    std::fs::write(&given, "given-for-that-registry\n").unwrap();
+    let (_, refused) = pack(data, &[&publish[..], &["--api-key", given.to_str().unwrap()]].concat());
+    assert_eq!(refused["code"], "HOST_REFUSED", "{refused}");
+    let head = received.recv().unwrap();
+    assert!(head.starts_with("put /v1/packs/vendor.acme.tools/-/0.1.0.tgz "), "{head}");
+    assert!(head.contains("authorization: bearer given-for-that-registry"), "{head}");
+}
+
+#[test]
+fn an_open_registry_is_read_by_hosts_elsewhere_without_a_key() {
+    let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (data, workflows) = (here.path().join("data"), here.path().join("workflows"));
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::create_dir_all(&workflows).unwrap();
+    std::fs::write(data.join("config.toml"), "[registry]\npublic = true\n").unwrap();
+    let folder = skeleton(here.path());
+    let served = Served::on(&data, &workflows);
+
+    // The server of this data directory, also by another of its names, gets the key of this machine.
+    let by_name = served.url.replace("127.0.0.1", "localhost");
+    let (code, published) = pack(&data, &["publish", &folder, "--registry", &by_name]);
+    assert_eq!((code, &published["outcome"]), (0, &Value::from("published")), "{published}");
+
+    let lock = here.path().join("pack-lock.json");
+    let install = ["install", "vendor.acme.tools@^0.1", "--registry", &served.url, "--lockfile"];
+    let install = [&install[..], &[lock.to_str().unwrap()]].concat();
+    // The other host has a key of its own, which this server does not know: sending it would be answered with 401.
+    let mut elsewhere_with = command(elsewhere.path(), &install);
+    let (code, installed) = run(elsewhere_with.env("INTERLOCK_API_KEY", "a-key-of-another-host-0123456789"));
+    assert_eq!(code, 0, "{installed}");
+    assert_eq!(installed["installed"][0]["integrity"], published["integrity"]);
+    let resolved = format!("{}/v1/packs/vendor.acme.tools/-/0.1.0.tgz", served.url);
+    assert!(std::fs::read_to_string(&lock).unwrap().contains(&resolved));
+    assert_eq!(run(command(elsewhere.path(), &install).env_remove("INTERLOCK_API_KEY")).0, 0);
+    let publish = ["publish", &folder, "--registry", &served.url];
+    assert_eq!(pack(elsewhere.path(), &publish).1["code"], "KEY_REQUIRED", "reading is open, writing is not");
+}
+
+#[test]
+fn a_closed_registry_is_read_and_written_with_a_key_that_was_given_for_it() {
+    let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (data, workflows) = (here.path().join("data"), here.path().join("workflows"));
+    std::fs::create_dir_all(&workflows).unwrap();
+    let folder = skeleton(here.path());
+    let served = Served::on(&data, &workflows);
+    let key = |name: &str, scope: &str| {
+        let mut command = interlock(&["key", "new-api-key", "--json", "--scope", scope, "--data-dir"]);
+        let made = run_command(command.arg(&data), b"");
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        let file = elsewhere.path().join(name);
+        std::fs::write(&file, made["key"].as_str().unwrap()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let (reader, writer) = (key("reader", "manifest:read"), key("writer", "packs:publish"));
+
+    let publish = ["publish", &folder, "--registry", &served.url];
+    assert_eq!(pack(elsewhere.path(), &publish).1["code"], "KEY_REQUIRED");
+    let (code, refused) = pack(elsewhere.path(), &[&publish[..], &["--api-key", &reader]].concat());
+    assert_eq!((code, &refused["code"]), (1, &Value::from("HOST_REFUSED")), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("forbidden"), "{refused}");
+    let published = pack(elsewhere.path(), &[&publish[..], &["--api-key", &writer]].concat()).1;
+    assert_eq!(published["outcome"], "published", "{published}");
+
+    let install = ["install", "vendor.acme.tools", "--registry", &served.url];
+    let (code, refused) = pack(elsewhere.path(), &install);
+    assert_eq!((code, &refused["code"]), (2, &Value::from("KEY_REQUIRED")), "{refused}");
+    // Nor does somebody else's pack of that name take the place of the one that is private here.
+    let other = here.path().join("other").to_str().unwrap().to_owned();
+    assert_eq!(pack(here.path(), &["publish", &folder, "--registry", &other]).0, 0);
+    let both = [&install[..], &["--registry", &other]].concat();
+    assert_eq!(pack(elsewhere.path(), &both).1["code"], "KEY_REQUIRED");
+    std::fs::write(elsewhere.path().join("wrong"), "a-key-that-nobody-made-0123").unwrap();
+    let wrong = elsewhere.path().join("wrong").to_str().unwrap().to_owned();
+    let (_, refused) = pack(elsewhere.path(), &[&both[..], &["--api-key", &wrong]].concat());
+    assert_eq!(refused["code"], "pack_registry_unreachable", "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("refuses"), "{refused}");
+    let (code, installed) = pack(elsewhere.path(), &[&install[..], &["--api-key", &reader]].concat());
+    assert_eq!(code, 0, "{installed}");
+    assert_eq!(installed["installed"][0]["integrity"], published["integrity"]);
+    assert_eq!(pack(&data, &install).0, 0, "its own data directory needs nothing");
+
+    // A lockfile says who is asked, and not who gets a key.
+    let lock = here.path().join("pack-lock.json");
+    let lock = lock.to_str().unwrap();
+    assert_eq!(pack(&data, &[&install[..], &["--lockfile", lock]].concat()).0, 0);
+    let third = tempfile::tempdir().unwrap();
+    let locked = ["install", "--locked", lock];
+    assert_eq!(pack(third.path(), &locked).1["code"], "KEY_REQUIRED");
+    let (code, refused) = pack(third.path(), &[&locked[..], &["--api-key", &reader]].concat());
+    assert_eq!(code, 2, "{refused}");
+    let for_whom = format!("{reader}={}", served.url);
+    assert!(refused["message"].as_str().unwrap().contains(&for_whom), "{refused}");
+    let (code, installed) = pack(third.path(), &[&locked[..], &["--api-key", &for_whom]].concat());
+    assert_eq!((code, &installed["installed"][0]["integrity"]), (0, &published["integrity"]), "{installed}");
+}
+
+#[test]
+fn a_key_is_for_one_registry_that_is_asked() {
+    let home = tempfile::tempdir().unwrap();
+    let key = home.path().join("some.key");
+    std::fs::write(&key, "some-key").unwrap();
+    std::fs::write(home.path().join("empty.key"), "\n").unwrap();
+    let (key, empty) = (key.to_str().unwrap(), home.path().join("empty.key"));
+    let elsewhere = format!("{key}=https://other.example");
+    let folder = home.path().join("registry");
+    let install = |registry: &str, key: &str| {
+        pack(home.path(), &["install", "vendor.acme.tools", "--registry", registry, "--api-key", key])
+    };
+    for (registry, key, expected) in [
+        ("http://127.0.0.1:9", elsewhere.as_str(), "none of the registries"),
+        (folder.to_str().unwrap(), key, "none of the registries is a server"),
+        ("http://127.0.0.1:9", empty.to_str().unwrap(), "has no key in it"),
+        ("http://me:secret@127.0.0.1:9", key, "no password"),
+    ] {
+        let (code, refused) = install(registry, key);
+        assert_eq!(code, 2, "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains(expected), "{refused}");
+    }
+}
+
+/// The document of a version, and the archive that is handed out for it.
+fn offered(routes: &mut Routes, version: &str, document: Value, archive: &[u8]) {
+    let path = format!("/v1/packs/vendor.acme.tools/-/{version}");
+    let mut whole = json!({
+        "name": "vendor.acme.tools", "version": version, "integrity": Integrity::of(archive).to_string(),
+    });
+    whole.as_object_mut().unwrap().extend(document.as_object().unwrap().clone());
+    routes.insert(format!("{path}.json"), whole.to_string().into_bytes());
+    routes.insert(format!("{path}.tgz"), archive.to_vec());
+}
+
+fn listed(routes: &mut Routes, versions: impl IntoIterator<Item = String>) {
+    let versions: serde_json::Map<String, Value> =
+        versions.into_iter().map(|version| (version, json!({"yanked": false}))).collect();
+    let document = json!({"name": "vendor.acme.tools", "versions": versions});
+    routes.insert("/v1/packs/vendor.acme.tools".to_owned(), document.to_string().into_bytes());
+}
+
+/// The archive of a skeleton with that name.
+fn archive_of(home: &Path, name: &str) -> Vec<u8> {
+    let (folder, file) = (home.join(name), home.join(format!("{name}.tgz")));
+    pack(home, &["new", name, folder.to_str().unwrap(), "--kind", "card"]);
+    pack(home, &["check", folder.to_str().unwrap(), "--output", file.to_str().unwrap()]);
+    std::fs::read(file).unwrap()
+}
+
+#[test]
+fn a_registry_that_gives_another_pack_is_not_believed() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path();
+    let other = archive_of(data, "core.openwop.http");
+    let mut routes = Routes::new();
+    listed(&mut routes, ["0.1.0".to_owned()]);
+    // The digest is that of the other pack, and right.
+    offered(&mut routes, "0.1.0", json!({}), &other);
+    let (url, _received) = stranger(routes);
+    let (code, refused) = pack(data, &["install", "vendor.acme.tools", "--registry", &url]);
+    assert_eq!((code, &refused["code"]), (1, &Value::from("pack_integrity_failure")), "{refused}");
+    assert_eq!(refused["details"]["found"], "core.openwop.http@0.1.0");
+    assert_eq!(pack(data, &["list"]).1["packs"], json!([]));
+}
+
+#[test]
+fn an_old_version_is_found_behind_any_number_of_newer_ones() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path();
+    let mut routes = Routes::new();
+    listed(&mut routes, (0..120).map(|n| format!("0.1.{n}")));
+    offered(&mut routes, "0.1.0", json!({}), &archive_of(data, "vendor.acme.tools"));
+    let (url, received) = stranger(routes);
+    let (code, installed) = pack(data, &["install", "vendor.acme.tools@0.1.0", "--registry", &url]);
+    assert_eq!((code, &installed["installed"][0]["version"]), (0, &Value::from("0.1.0")), "{installed}");
+    let paths: Vec<String> =
+        received.try_iter().map(|head| head.lines().next().unwrap().to_owned()).collect();
+    assert_eq!(paths.len(), 3, "the list, the version and its archive: {paths:?}");
+}
+
+#[test]
+fn a_version_with_a_need_that_cannot_be_read_is_not_installed_without_it() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path();
+    let archive = archive_of(data, "vendor.acme.tools");
+    let mut routes = Routes::new();
+    listed(&mut routes, ["0.1.0".to_owned()]);
+    offered(&mut routes, "0.1.0", json!({"dependencies": {"vendor.acme.base": "newest"}}), &archive);
+    let (url, _received) = stranger(routes);
+    let (code, refused) = pack(data, &["install", "vendor.acme.tools", "--registry", &url]);
+    assert_eq!((code, &refused["code"]), (1, &Value::from("pack_version_not_found")), "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("cannot be used") && message.contains("vendor.acme.base"), "{message}");
+    assert_eq!(pack(data, &["list"]).1["packs"], json!([]));
+}
