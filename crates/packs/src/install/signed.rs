@@ -40,7 +40,8 @@ impl InstalledPacks {
     /// what it proves now.
     ///
     /// With keys, one of them signed it. Without, a signature that was there at the install has to hold still, and a pack that
-    /// had none has to be what was installed.
+    /// had none has to be what was installed. A signature is over `pack.json`; the other files are held to their digests when they
+    /// are read.
     ///
     /// # Errors
     /// `pack_not_found`, `pack_signature_invalid`, `pack_signature_unverifiable`, `pack_namespace_unauthorized`, `pack_load_failure`
