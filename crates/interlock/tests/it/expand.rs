@@ -188,7 +188,9 @@ fn what_cannot_be_expanded_is_told_with_what_to_do() {
     let unwired =
         file("unwired.json", &std::fs::read_to_string(&order).unwrap().replace("\"ship\" }", "\"shop\" }"));
     let tiny = house.workspace().join("workflows/tiny.json").to_str().unwrap().to_owned();
-    let rows: [(&str, &str, &str, &[&str], i32, &str, &str); 15] = [
+    /// What is tried: its name, the workflow, the pack, the other arguments; then the exit code, the code, and some of its words.
+    type Row<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], i32, &'a str, &'a str);
+    let rows: [Row<'_>; 15] = [
         ("no pack", &order, "vendor.acme.nobody", &[], 1, "pack_not_found", "interlock pack install"),
         (
             "no version",
