@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packs::chain::{ExpansionId, MAX_EXPANDED_DEPTH, expand};
+use packs::chain::{ExpansionId, MAX_EXPANDED_DEPTH, Place, expand};
 use packs::manifest::Manifest;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         let mut workflow = json!({"nodes": [], "edges": []});
-        expansion.splice(&mut workflow).expect("an empty workflow takes it");
-        assert!(expansion.splice(&mut workflow).is_err(), "the ids are taken now");
+        expansion.splice(&mut workflow, Place::Beside).expect("an empty workflow takes it");
+        assert!(expansion.splice(&mut workflow, Place::Beside).is_err(), "the ids are taken now");
     }
 });

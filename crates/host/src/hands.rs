@@ -24,6 +24,7 @@ pub mod modules;
 pub(crate) mod recorded;
 mod surfaces;
 pub(crate) mod telling;
+pub mod trial;
 
 use std::fmt;
 use std::sync::Arc;

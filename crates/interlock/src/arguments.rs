@@ -36,8 +36,8 @@ pub(crate) use session::{
     SessionList, SessionShow, SessionTail, SessionVerify,
 };
 pub(crate) use workflow::{
-    SourceFormat, Workflow, WorkflowCommand, WorkflowCompile, WorkflowList, WorkflowNew, WorkflowShow,
-    WorkflowSources, WorkflowValidate,
+    SourceFormat, Workflow, WorkflowCommand, WorkflowCompile, WorkflowExpand, WorkflowList, WorkflowNew,
+    WorkflowShow, WorkflowSources, WorkflowValidate,
 };
 pub(crate) use workspace::{
     AgentUser, DriftLevel, ManifestInput, RwPolicy, VerifyLevel, Workspace, WorkspaceApply, WorkspaceCommand,

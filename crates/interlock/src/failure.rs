@@ -36,6 +36,8 @@ canon::error_codes! {
         RunUnknown => "RUN_UNKNOWN",
         /// No workflow may have that id.
         WorkflowIdInvalid => "WORKFLOW_ID_INVALID",
+        /// The workflow does not take the chain at that place.
+        ChainMisplaced => "CHAIN_MISPLACED",
         /// Another process serves the data directory.
         ServeRunning => "SERVE_RUNNING",
         /// The address cannot be listened on.

@@ -2,7 +2,7 @@
 //!
 //! [`expand`] turns a chain into nodes and edges: every type is looked up before anything is made, the parameters are held to the
 //! chain's schema, `{{params.x}}` is replaced, and every id gets a prefix of its own. [`Expansion::splice`] puts the result into a
-//! workflow document, in the words of workflow documents. Nothing of the chain is left then: a run of the workflow cannot be told
+//! workflow document, at a [`Place`], in the words of workflow documents. Nothing of the chain is left then: a run of the workflow cannot be told
 //! from a run of one that was written by hand.
 //!
 //! ```
@@ -27,6 +27,7 @@
 //! ```
 
 mod parameters;
+mod place;
 mod splice;
 mod substitute;
 
@@ -36,6 +37,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub use self::place::Place;
 pub use self::splice::{SpliceError, Spliced};
 use self::substitute::Substitution;
 use crate::error::{PackError, PackErrorCode};
@@ -43,6 +45,8 @@ use crate::manifest::{Capability, Chain, FragmentEdge, Manifest, Position};
 
 /// The most bytes that the parameters put into an expansion.
 pub const MAX_SUBSTITUTED_BYTES: usize = 4 << 20;
+/// How many chains are told to somebody who asked for another.
+const MAX_TOLD: usize = 10;
 /// The deepest nesting of an expanded node.
 pub const MAX_EXPANDED_DEPTH: usize = 100;
 
@@ -93,6 +97,17 @@ pub struct Expansion {
     pub id_map: BTreeMap<String, String>,
 }
 
+impl Expansion {
+    /// What every id of it begins with.
+    fn prefix(&self) -> String {
+        prefix(&self.chain_id, &self.expansion_id)
+    }
+}
+
+fn prefix(chain_id: &str, expansion_id: &ExpansionId) -> String {
+    format!("{}_{expansion_id}_", chain_id.replace('.', "_"))
+}
+
 /// A node that came from a chain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -128,7 +143,15 @@ pub fn find<'m>(manifest: &'m Manifest, chain_id: &str) -> Result<&'m Chain, Pac
         return Err(PackError::new(PackErrorCode::KindInvalid, message));
     }
     manifest.chains().iter().find(|chain| chain.chain_id == chain_id).ok_or_else(|| {
-        let message = format!("{} has no chain `{}`", manifest.id(), crate::name::shown(chain_id));
+        let mut known =
+            manifest.chains().iter().map(|chain| format!("`{}`", chain.chain_id)).collect::<Vec<_>>();
+        known.truncate(MAX_TOLD);
+        let message = format!(
+            "{} has no chain `{}`; it has {}",
+            manifest.id(),
+            crate::name::shown(chain_id),
+            known.join(", ")
+        );
         PackError::new(PackErrorCode::ChainNotFound, message).detail("chainId", crate::name::shown(chain_id))
     })
 }
@@ -153,7 +176,7 @@ pub fn expand(
     }
     let values = parameters::checked(chain, parameters)?;
     let mut substitution = Substitution::new(&values);
-    let prefix = format!("{}_{expansion_id}_", chain.chain_id.replace('.', "_"));
+    let prefix = prefix(&chain.chain_id, expansion_id);
     let rewritten = |id: &str| format!("{prefix}{id}");
     let id_map: BTreeMap<String, String> =
         chain.dag.nodes.iter().map(|node| (node.id.clone(), rewritten(&node.id))).collect();

@@ -10,6 +10,7 @@
 
 mod host;
 mod record;
+mod signed;
 
 use std::fs::File;
 use std::path::Path;

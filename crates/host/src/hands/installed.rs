@@ -269,7 +269,7 @@ fn module_types(
 }
 
 /// Whether the version of the ABI that the manifest declares is served here. A manifest need not declare one: the module says it too.
-fn check_abi(manifest: &Manifest) -> Result<(), Fault> {
+pub(super) fn check_abi(manifest: &Manifest) -> Result<(), Fault> {
     let wasm = manifest.runtime().and_then(|runtime| runtime.wasm.as_ref());
     let declared = wasm.map(|wasm| i32::try_from(wasm.abi_version).unwrap_or(i32::MAX));
     match declared {
@@ -287,7 +287,7 @@ fn wasm_entry(manifest: &Manifest) -> Option<EntryPath> {
 }
 
 /// What the module may ask for: everything that stays inside the run, and the clock where the manifest says so.
-fn grants(manifest: &Manifest) -> Grants {
+pub(super) fn grants(manifest: &Manifest) -> Grants {
     let clock = manifest.runtime().is_some_and(|runtime| runtime.requires.iter().any(|name| name == "clock"));
     let calls = ["openwop_variable_get", "openwop_variable_set", "openwop_log", "openwop_random"];
     let calls =
@@ -296,7 +296,7 @@ fn grants(manifest: &Manifest) -> Grants {
 }
 
 /// The usual limits, with this fuel, or the memory that the manifest says is enough.
-fn limits(manifest: &Manifest, fuel: u64) -> Limits {
+pub(super) fn limits(manifest: &Manifest, fuel: u64) -> Limits {
     let wasm = manifest.runtime().and_then(|runtime| runtime.wasm.as_ref());
     let pages = wasm.and_then(|wasm| wasm.memory_pages_max);
     let bytes = pages.map(|pages| pages.saturating_mul(PAGE_BYTES));

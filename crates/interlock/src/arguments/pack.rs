@@ -86,7 +86,8 @@ pub(crate) struct PackNew {
 
 /// Say everything that is wrong with a pack.
 ///
-/// A folder is packed first, as `publish` packs it: always into the same bytes.
+/// A folder is packed first, as `publish` packs it: always into the same bytes. A module of WebAssembly is compiled, asked
+/// for its nodes, and run once with nothing, in the sandbox.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -20,6 +20,7 @@ pub(crate) enum WorkflowCommand {
     Validate(WorkflowValidate),
     Compile(WorkflowCompile),
     New(WorkflowNew),
+    Expand(WorkflowExpand),
 }
 
 impl WorkflowCommand {
@@ -30,6 +31,7 @@ impl WorkflowCommand {
             Self::Validate(arguments) => arguments.answering,
             Self::Compile(arguments) => arguments.answering,
             Self::New(arguments) => arguments.answering,
+            Self::Expand(arguments) => arguments.answering,
         }
     }
 }
@@ -172,6 +174,82 @@ pub(crate) struct WorkflowNew {
     /// The format, where the file's name does not tell.
     #[arg(long, value_enum)]
     pub(crate) format: Option<SourceFormat>,
+
+    #[command(flatten)]
+    pub(crate) answering: Answering,
+}
+
+/// Put a chain of an installed pack into a workflow, at a place of your choice.
+///
+/// A chain is a piece of a workflow with parameters. Its nodes and edges become those of the workflow, with ids
+/// of their own, and nothing of the chain is left: the result is a workflow as if it had been written by hand. The
+/// signature of the pack is verified first, and every type of node has to be known here.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  Let somebody look again before an order is shipped (from the folder examples/packs of the source):
+    interlock pack install second-look
+    interlock workflow expand order.json vendor.acme.second-look --on packed \\
+        --parameters '{\"title\": \"Really ship it?\"}' -o careful.json
+    interlock run ./careful.json --follow
+
+  Which ids did the nodes get?
+    interlock workflow expand order.json vendor.acme.second-look --on packed --parameters p.json --json | jq .idMap
+
+  Only if this key has signed the pack, and behind a node instead of into an edge:
+    interlock workflow expand order.json vendor.acme.second-look@1.0.0 --after pack --key acme.pem.pub
+
+Where it is put:
+  --on EDGE       into an edge: A -> B becomes A -> chain -> B. Its condition is asked before the chain,
+                  its triggerRule counts behind it
+  --after NODE    behind a node
+  --before NODE   before a node; together with --after, between the two. Edges that are there stay
+  nothing         beside everything: the chain begins with the run
+
+Exit codes:
+  0  the expanded workflow was written
+  1  it was not: the pack, a type, a parameter, the place or the result was refused
+  2  something could not be read or written")]
+pub(crate) struct WorkflowExpand {
+    /// The workflow: a file with `nodes`, .json, .yaml or .yml. It is not changed, unless -o names it.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// The installed pack, with or without a version behind an @; without, the highest.
+    #[arg(value_name = "PACK")]
+    pub(crate) pack: String,
+
+    /// Which chain of the pack; not needed where it has only one.
+    #[arg(long, value_name = "ID")]
+    pub(crate) chain: Option<String>,
+
+    /// The parameters of the chain: a JSON object, or a file that holds one.
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) parameters: Option<String>,
+
+    /// The edge to put it into, by its id.
+    #[arg(long, value_name = "EDGE", conflicts_with_all = ["after", "before"])]
+    pub(crate) on: Option<String>,
+
+    /// The node to put it behind, by its id.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) after: Option<String>,
+
+    /// The node to put it before, by its id.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) before: Option<String>,
+
+    /// What tells this expansion from others in the same workflow; without, the first of 0001, 0002, … that is free.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+
+    /// A public key that has to have signed the pack, as PEM. May be given several times; one is enough.
+    #[arg(long = "key", value_name = "FILE")]
+    pub(crate) keys: Vec<PathBuf>,
+
+    /// The file to write, .json; standard output without.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) answering: Answering,

@@ -1,6 +1,7 @@
 //! `interlock workflow`.
 
 mod compile;
+mod expand;
 mod list;
 mod new;
 mod show;
@@ -10,12 +11,15 @@ mod validate;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use flow::definition::{Capabilities, PackTypes};
 use guide::workflow::compile::{Bindings, Validation};
 use guide::workflow::ids::SourceOrigin;
 use guide::workflow::problem::{Problem, ProblemCode};
 use guide::workflow::source::{Format, MAX_SOURCE_BYTES};
 use host::catalogue::Catalogue;
+use packs::install::InstalledPacks;
 
 use crate::arguments::{Globals, WorkflowCommand, WorkflowSources};
 use crate::failure::{Answer, Failure};
@@ -29,10 +33,25 @@ pub(crate) fn run(command: &WorkflowCommand, globals: &Globals) -> Result<Answer
     match command {
         WorkflowCommand::List(arguments) => list::run(arguments, settings),
         WorkflowCommand::Show(arguments) => show::run(arguments, settings),
-        WorkflowCommand::Validate(arguments) => validate::run(arguments),
+        WorkflowCommand::Validate(arguments) => validate::run(arguments, &settings),
         WorkflowCommand::Compile(arguments) => compile::run(arguments),
         WorkflowCommand::New(arguments) => new::run(arguments),
+        WorkflowCommand::Expand(arguments) => expand::run(arguments, &settings),
     }
+}
+
+/// Whatever a host may serve: which models and servers it has stands in its settings, and a file is looked at apart from those. Of the
+/// types that packs bring, those of the packs in the data directory are known; others are told, because a misspelt one looks the same.
+fn servable(settings: &Settings) -> Capabilities {
+    let folder = settings.data_dir.value.join("packs");
+    // A folder that is not there is not made by looking.
+    let types =
+        folder.is_dir().then(|| InstalledPacks::open(&folder).and_then(|packs| packs.declared_types()));
+    let pack_types = match types {
+        Some(Ok(types)) => PackTypes::These(Arc::new(types)),
+        Some(Err(_)) | None => PackTypes::None,
+    };
+    Capabilities { mock_agent: false, pack_types, ..Capabilities::EVERYTHING }
 }
 
 /// The catalogue, and the workspace it is asked about.

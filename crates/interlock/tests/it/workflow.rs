@@ -181,6 +181,7 @@ fn a_workflow_that_is_run_is_validated_by_its_own_rules() {
 fn every_example_is_valid() {
     let examples = [
         "hands/orders.json",
+        "packs/order.json",
         "release-review/release-review.yaml",
         "release-review/review-steps.yaml",
         "runs/guided.json",

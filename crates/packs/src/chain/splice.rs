@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::Expansion;
+use super::{Expansion, Place};
 use crate::manifest::FragmentEdge;
 
 /// Nodes and edges in the words of workflow documents, ready to be appended.
@@ -25,6 +25,28 @@ pub enum SpliceError {
     /// The workflow has that id already: another expansion has the same id.
     #[error("the workflow has `{0}` already; expand with another expansion id")]
     Taken(String),
+    /// There is no such edge to put it into.
+    #[error("the workflow has no edge `{id}`; {meant}")]
+    NoEdge {
+        /// What was asked for.
+        id: String,
+        /// What may have been meant.
+        meant: String,
+    },
+    /// There is no such node to put it next to.
+    #[error("the workflow has no node `{id}`; {meant}")]
+    NoNode {
+        /// What was asked for.
+        id: String,
+        /// What may have been meant.
+        meant: String,
+    },
+    /// The edge does not lead from a node to a node.
+    #[error("the edge `{0}` has no `sourceNodeId` or no `targetNodeId`")]
+    LooseEdge(String),
+    /// The chain has no first or no last node.
+    #[error("the nodes of chain `{0}` lead in a circle, so there is none to lead to it or away from it")]
+    Circle(String),
 }
 
 impl Expansion {
@@ -47,21 +69,28 @@ impl Expansion {
                 "inputs": inputs,
             })
         });
-        let prefix = format!("{}_{}_edge", self.chain_id.replace('.', "_"), self.expansion_id);
+        let prefix = self.prefix();
         let edges =
-            self.edges.iter().enumerate().map(|(place, found)| edge(found, format!("{prefix}_{place}")));
+            self.edges.iter().enumerate().map(|(place, found)| edge(found, format!("{prefix}edge_{place}")));
         Spliced { nodes: nodes.collect(), edges: edges.collect() }
     }
 
-    /// Puts the expansion into a workflow document. Where it fails, the document is as it was.
+    /// Puts the expansion into a workflow document, at a place. Where it fails, the document is as it was.
     ///
     /// # Errors
-    /// The document is none, or has one of the ids.
-    pub fn splice(&self, workflow: &mut Value) -> Result<(), SpliceError> {
-        let parts = self.to_workflow_parts();
+    /// The document is none, has one of the ids, or does not have the place.
+    pub fn splice(&self, workflow: &mut Value, place: Place<'_>) -> Result<(), SpliceError> {
+        for name in ["nodes", "edges"] {
+            workflow.get(name).and_then(Value::as_array).ok_or(SpliceError::NoList(name))?;
+        }
+        let joints = self.joints(workflow, place)?;
+        let mut parts = self.to_workflow_parts();
+        parts.edges.extend(joints.added);
         for (name, parts) in [("nodes", &parts.nodes), ("edges", &parts.edges)] {
             let there = workflow.get(name).and_then(Value::as_array).ok_or(SpliceError::NoList(name))?;
-            let taken: HashSet<&str> = there.iter().filter_map(|part| part.get("id")?.as_str()).collect();
+            let stays = |at: usize| name != "edges" || joints.replaced != Some(at);
+            let there = there.iter().enumerate().filter(|(at, _)| stays(*at));
+            let taken: HashSet<&str> = there.filter_map(|(_, part)| part.get("id")?.as_str()).collect();
             let clash = parts.iter().filter_map(|part| part["id"].as_str()).find(|id| taken.contains(id));
             if let Some(id) = clash {
                 return Err(SpliceError::Taken(id.to_owned()));
@@ -69,6 +98,9 @@ impl Expansion {
         }
         for (name, parts) in [("nodes", parts.nodes), ("edges", parts.edges)] {
             if let Some(there) = workflow.get_mut(name).and_then(Value::as_array_mut) {
+                if let Some(at) = joints.replaced.filter(|_| name == "edges") {
+                    there.remove(at);
+                }
                 there.extend(parts);
             }
         }

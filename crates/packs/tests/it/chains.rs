@@ -1,7 +1,7 @@
 //! Chains and what becomes of them.
 
 use packs::PackErrorCode;
-use packs::chain::{ExpansionId, SpliceError, expand, find};
+use packs::chain::{ExpansionId, Place, SpliceError, expand, find};
 use packs::manifest::Manifest;
 use serde_json::{Value, json};
 
@@ -98,7 +98,10 @@ fn a_workflow_with_a_chain_in_it_is_one_that_was_written_by_hand() {
     let parameters = json!({"url": "https://acme.example"});
     let mut document = workflow();
     for expansion in ["a1", "b2"] {
-        expand(chain, &parameters, &id(expansion), known).unwrap().splice(&mut document).unwrap();
+        expand(chain, &parameters, &id(expansion), known)
+            .unwrap()
+            .splice(&mut document, Place::Beside)
+            .unwrap();
     }
     assert_eq!(document["nodes"].as_array().unwrap().len(), 5, "expanding twice does not collide");
     let text = document.to_string();
@@ -132,11 +135,11 @@ fn a_workflow_that_cannot_take_a_chain_stays_as_it_was() {
     let manifest = Manifest::from_value(&chain_pack()).unwrap();
     let expansion = expand(&manifest.chains()[0], &json!({"url": "x"}), &id("a1"), known).unwrap();
     let mut document = workflow();
-    expansion.splice(&mut document).unwrap();
+    expansion.splice(&mut document, Place::Beside).unwrap();
     let before = document.clone();
-    assert!(matches!(expansion.splice(&mut document), Err(SpliceError::Taken(_))));
+    assert!(matches!(expansion.splice(&mut document, Place::Beside), Err(SpliceError::Taken(_))));
     assert_eq!(document, before);
-    assert_eq!(expansion.splice(&mut json!({"nodes": []})), Err(SpliceError::NoList("edges")));
+    assert_eq!(expansion.splice(&mut json!({"nodes": []}), Place::Beside), Err(SpliceError::NoList("edges")));
 }
 
 #[test]
@@ -147,4 +150,105 @@ fn expansion_ids_are_plain() {
         assert_eq!(ExpansionId::parse(text).is_some(), accepted, "{text}");
     }
     assert_eq!(ExpansionId::from_entropy([0xab, 0x01]).as_str(), "ab01");
+}
+
+/// Two nodes with an edge between them, and a third beside them.
+fn line() -> Value {
+    let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
+    json!({
+        "nodes": [node("a"), node("b"), node("c")],
+        "edges": [{
+            "id": "a-b", "sourceNodeId": "a", "sourceOutput": "true", "targetNodeId": "b", "targetInput": "in",
+            "condition": {"type": "expression", "expression": "x"}, "triggerRule": "all_complete", "label": "yes",
+        }],
+    })
+}
+
+/// A chain of these nodes and edges, expanded as `a1`.
+fn fragment(nodes: &[&str], edges: &[(&str, &str)]) -> packs::chain::Expansion {
+    let nodes: Vec<Value> = nodes.iter().map(|id| json!({"id": id, "typeId": "core.noop"})).collect();
+    let edges: Vec<Value> = edges.iter().map(|(from, to)| json!({"from": from, "to": to})).collect();
+    let manifest = Manifest::from_value(&json!({
+        "name": "vendor.acme.chains", "version": "1.0.0", "kind": "workflow-chain", "engines": {"openwop": "^1.0.0"},
+        "chains": [{
+            "chainId": "k", "version": "1.0.0", "label": "k", "description": "", "parameters": {},
+            "dag": {"nodes": nodes, "edges": edges},
+        }],
+    }));
+    expand(&manifest.unwrap().chains()[0], &json!({}), &id("a1"), |_| true).unwrap()
+}
+
+/// The ends of each edge, by id.
+fn ends(document: &Value) -> Vec<[&str; 3]> {
+    let edges = document["edges"].as_array().unwrap().iter();
+    edges
+        .map(|edge| ["id", "sourceNodeId", "targetNodeId"].map(|name| edge[name].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_chain_put_into_an_edge_stands_between_its_ends() {
+    // A fork: one first node, two last ones. An edge that leads outside makes no node a middle one.
+    let fork = fragment(&["s", "l", "r"], &[("s", "l.x"), ("s.y", "r"), ("r", "c")]);
+    let mut document = line();
+    fork.splice(&mut document, Place::Edge("a-b")).unwrap();
+    assert_eq!(
+        ends(&document),
+        [
+            ["k_a1_edge_0", "k_a1_s", "k_a1_l"],
+            ["k_a1_edge_1", "k_a1_s", "k_a1_r"],
+            ["k_a1_edge_2", "k_a1_r", "c"],
+            ["k_a1_in_0", "a", "k_a1_s"],
+            ["a-b", "k_a1_l", "b"],
+            ["k_a1_out_1", "k_a1_r", "b"],
+        ]
+    );
+    // When the edge is taken is asked where it begins; how it is taken, where it ends.
+    assert_eq!(
+        document["edges"][3],
+        json!({
+            "id": "k_a1_in_0", "sourceNodeId": "a", "targetNodeId": "k_a1_s", "sourceOutput": "true",
+            "condition": {"type": "expression", "expression": "x"}, "label": "yes",
+        })
+    );
+    for place in [4, 5] {
+        let edge = &document["edges"][place];
+        assert_eq!((&edge["triggerRule"], &edge["targetInput"]), (&json!("all_complete"), &json!("in")));
+        assert!(edge.get("condition").is_none() && edge.get("sourceOutput").is_none(), "{edge}");
+    }
+}
+
+#[test]
+fn a_chain_put_behind_or_before_a_node_leaves_its_edges_alone() {
+    let one = fragment(&["x"], &[]);
+    for (after, before, expected) in [
+        (Some("b"), None, vec![["k_a1_in_0", "b", "k_a1_x"]]),
+        (None, Some("a"), vec![["k_a1_out_0", "k_a1_x", "a"]]),
+        (Some("b"), Some("c"), vec![["k_a1_in_0", "b", "k_a1_x"], ["k_a1_out_0", "k_a1_x", "c"]]),
+    ] {
+        let mut document = line();
+        one.splice(&mut document, Place::Between { after, before }).unwrap();
+        assert_eq!(document["edges"][0], line()["edges"][0]);
+        assert_eq!(ends(&document)[1..], expected, "{after:?} {before:?}");
+    }
+}
+
+#[test]
+fn a_place_that_is_not_there_is_told_with_what_was_meant() {
+    let one = fragment(&["x"], &[]);
+    let circle = fragment(&["x", "y"], &[("x", "y"), ("y", "x")]);
+    let after = |id| Place::Between { after: Some(id), before: None };
+    let before = |id| Place::Between { after: None, before: Some(id) };
+    for (what, expansion, place, told) in [
+        ("a slip", &one, Place::Edge("a_b"), "no edge `a_b`; did you mean `a-b`?"),
+        ("an edge", &one, Place::Edge("elsewhere"), "no edge `elsewhere`; it has `a-b`"),
+        ("a node", &one, after("elsewhere"), "no node `elsewhere`; it has `a`, `b`, `c`"),
+        ("another", &one, before("elsewhere"), "no node `elsewhere`"),
+        ("a circle", &circle, Place::Edge("a-b"), "lead in a circle"),
+    ] {
+        let mut document = line();
+        let refused = expansion.splice(&mut document, place).unwrap_err().to_string();
+        assert!(refused.contains(told), "{what}: {refused}");
+        assert_eq!(document, line(), "{what}: it stays as it was");
+    }
 }

@@ -26,14 +26,25 @@ fn one() -> Version {
     Version::new(1, 0, 0)
 }
 
-fn host() -> HostFacts {
+pub(crate) fn host() -> HostFacts {
     HostFacts::everything(["fs".to_owned()])
 }
 
-fn install(packs: &InstalledPacks, archive: &[u8], host: &HostFacts) -> Result<InstalledPack, Code> {
-    let policy = TrustPolicy::open();
-    let install =
-        Install { archive, expected: None, policy: &policy, host, limits: Limits::DEFAULT, now: Millis(0) };
+pub(crate) fn install(
+    packs: &InstalledPacks,
+    archive: &[u8],
+    host: &HostFacts,
+) -> Result<InstalledPack, Code> {
+    install_as(packs, archive, host, &TrustPolicy::open())
+}
+
+pub(crate) fn install_as(
+    packs: &InstalledPacks,
+    archive: &[u8],
+    host: &HostFacts,
+    policy: &TrustPolicy,
+) -> Result<InstalledPack, Code> {
+    let install = Install { archive, expected: None, policy, host, limits: Limits::DEFAULT, now: Millis(0) };
     packs.install(&install).map_err(|error| error.code())
 }
 

@@ -17,3 +17,4 @@ mod registering;
 mod resolving;
 mod support;
 mod trusting;
+mod verified;

@@ -6,6 +6,7 @@ mod agents;
 mod answers;
 mod asks;
 mod canaries;
+mod chains;
 mod client;
 mod crowd;
 mod discovery;

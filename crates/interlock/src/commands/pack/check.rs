@@ -1,7 +1,8 @@
 //! `interlock pack check`.
 
+use host::hands::trial::{self, Trouble};
 use packs::archive::{Archive, Limits};
-use packs::manifest::{MANIFEST_PATH, Manifest, ManifestError};
+use packs::manifest::{Language, MANIFEST_PATH, Manifest, ManifestError};
 use packs::publish::{self, PublishRequest, PublishRules};
 use serde_json::{Value, json};
 
@@ -82,9 +83,30 @@ fn judged(bytes: &[u8]) -> Result<Value, Vec<Value>> {
         told[0]["pointer"] = if pointer.is_null() { json!("") } else { pointer };
         told
     })?;
+    let troubles = troubles(&accepted.manifest, bytes);
+    if !troubles.is_empty() {
+        let told = troubles.into_iter().map(
+            |trouble| json!({"code": trouble.code, "pointer": trouble.pointer, "message": trouble.message}),
+        );
+        return Err(told.collect());
+    }
     Ok(json!({
         "valid": true, "name": name, "version": version, "kind": accepted.manifest.kind(),
         "integrity": accepted.integrity,
         "signing": accepted.signing_key.map_or_else(|| "unsigned".to_owned(), |key| format!("signed by {key}")),
     }))
+}
+
+/// What keeps the module of the pack from being served, where it has one.
+fn troubles(manifest: &Manifest, archive: &[u8]) -> Vec<Trouble> {
+    let Some(runtime) = manifest.runtime().filter(|runtime| runtime.language == Language::Wasm) else {
+        return Vec::new();
+    };
+    // A pack of agents alone has nothing to run.
+    if manifest.type_ids().is_empty() {
+        return Vec::new();
+    }
+    let archive = Archive::read(archive, &Limits::DEFAULT).ok();
+    let module = archive.as_ref().and_then(|archive| archive.file(&runtime.entry));
+    module.map(|module| trial::try_module(manifest, module)).unwrap_or_default()
 }

@@ -1,5 +1,7 @@
 //! `interlock pack new`.
 
+mod module;
+
 use std::path::{Path, PathBuf};
 
 use packs::name::{PackName, Scope};
@@ -18,7 +20,7 @@ pub(super) fn run(arguments: &PackNew) -> Result<Answer, Failure> {
     })?;
     let last = name.as_str().rsplit('.').next().unwrap_or("pack").to_owned();
     let dir = arguments.dir.clone().unwrap_or_else(|| PathBuf::from(&last));
-    let (manifest, files) = skeleton(&name, &last, arguments.kind);
+    let (manifest, files) = skeleton(&name, &last, arguments.kind)?;
     let mut text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
     text.push('\n');
     write(&dir, "pack.json", text.as_bytes())?;
@@ -29,8 +31,14 @@ pub(super) fn run(arguments: &PackNew) -> Result<Answer, Failure> {
         output::json(&json!({"pack": name, "folder": dir}), Layout::Compact)?;
     } else {
         let shown = dir.display();
+        let source = match arguments.kind {
+            Kind::Node => {
+                "\nIts node greets: nodes.wasm is what runs, and nodes.wat the text that it was made from."
+            }
+            _ => "",
+        };
         output::text(&format!(
-            "{shown}/pack.json is the beginning of {name}. Change it, then:\n  interlock pack check {shown}"
+            "{shown}/pack.json is the beginning of {name}.{source} Change it, then:\n  interlock pack check {shown}"
         ))?;
     }
     Ok(Answer::Yes)
@@ -48,23 +56,30 @@ fn write(dir: &Path, path: &str, content: &[u8]) -> Result<(), Failure> {
     )
 }
 
+/// The files of a skeleton, each with its path.
+type Files = Vec<(&'static str, Vec<u8>)>;
+
 /// A manifest that `check` accepts, and the files that it refers to.
-fn skeleton(name: &PackName, last: &str, kind: Kind) -> (Value, Vec<(&'static str, Vec<u8>)>) {
+fn skeleton(name: &PackName, last: &str, kind: Kind) -> Result<(Value, Files), Failure> {
     let mut manifest = json!({
         "name": name, "version": "0.1.0", "description": "What this pack is for.", "license": "Apache-2.0",
         "engines": {"openwop": ">=1.0.0 <2.0.0"},
     });
-    // The smallest module of WebAssembly there is.
-    let module = b"\0asm\x01\0\0\0".to_vec();
     let schema = b"{\n  \"type\": \"object\"\n}\n".to_vec();
     let (kind, member, content, files) = match kind {
         Kind::Node => {
             manifest["runtime"] = json!({"language": "wasm", "entry": "nodes.wasm", "format": "wasm", "wasm": {"abiVersion": 1}});
+            let type_id = format!("{name}.greet");
             let node = json!([{
-                "typeId": format!("{name}.example"), "version": "0.1.0", "label": "Example", "category": "data", "role": "pure",
+                "typeId": type_id, "version": "0.1.0", "label": "Greet", "category": "data", "role": "pure",
                 "inputSchemaRef": "schemas/input.json",
             }]);
-            (None, "nodes", node, vec![("nodes.wasm", module), ("schemas/input.json", schema)])
+            let (text, module) = module::module(name, &type_id)?;
+            let input = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+            let input = format!("{input:#}\n").into_bytes();
+            let files =
+                vec![("nodes.wasm", module), ("nodes.wat", text.into_bytes()), ("schemas/input.json", input)];
+            (None, "nodes", node, files)
         }
         Kind::WorkflowChain => {
             let chain = json!([{
@@ -115,5 +130,5 @@ fn skeleton(name: &PackName, last: &str, kind: Kind) -> (Value, Vec<(&'static st
         manifest["kind"] = json!(kind);
     }
     manifest[member] = content;
-    (manifest, files)
+    Ok((manifest, files))
 }

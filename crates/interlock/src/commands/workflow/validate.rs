@@ -3,20 +3,16 @@
 //! A file is of the kind that its shape says: one with `nodes` is run, one with `steps` guides.
 
 use canon::digest::Digest;
-use flow::definition::{Capabilities, Definition, PackTypes, Problem};
+use flow::definition::{Definition, Problem};
 use guide::workflow::compile::Validation;
 use serde_json::{Value, json};
 
-use super::{problem_words, validated, warning_words, wire};
+use super::{problem_words, servable, validated, warning_words, wire};
 use crate::arguments::WorkflowValidate;
 use crate::commands::serve::{Found, read_workflow};
 use crate::failure::{Answer, Failure};
 use crate::output::{self, BAD, GOOD, HEADING, Layout};
-
-/// Whatever a host may serve: which models and servers it has stands in its settings, and a file is looked at apart from those. Types
-/// of packs are told as unknown, because a misspelt one looks the same.
-const SERVABLE: Capabilities =
-    Capabilities { mock_agent: false, pack_types: PackTypes::None, ..Capabilities::EVERYTHING };
+use crate::settings::Settings;
 
 /// What was found out about a file.
 enum Checked {
@@ -33,12 +29,13 @@ impl Checked {
     }
 }
 
-pub(super) fn run(arguments: &WorkflowValidate) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkflowValidate, settings: &Settings) -> Result<Answer, Failure> {
+    let servable = servable(settings);
     let mut checked = Vec::with_capacity(arguments.files.len());
     for path in &arguments.files {
         let found = match read_workflow(path) {
             Found::Run(document) => Checked::Run(
-                Definition::check(&document, &SERVABLE)
+                Definition::check(&document, &servable)
                     .map(|definition| (definition.id, definition.digest, definition.nodes.len())),
             ),
             // What is neither is told as the guided kind tells it, with the place.

@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 
 use flow::definition::{Capabilities, NodeType};
-use packs::PackError;
 use packs::chain::{ExpansionId, expand as expand_chain, find};
 use packs::manifest::Manifest;
+use packs::name::PackName;
+use packs::{PackError, PackErrorCode};
 use serde_json::{Map, Value, json};
 
 use super::super::answer;
@@ -58,7 +59,8 @@ fn is_served(type_id: &str, capabilities: &Capabilities) -> bool {
     }
 }
 
-/// The manifest of a pack: of a version, or of the highest.
+/// The manifest of a pack, of a version or of the highest, once its signature was verified as it is stored. No other pack is looked at,
+/// so one that is damaged does not keep this one from being used.
 async fn manifest(
     call: &Call,
     name: &str,
@@ -70,13 +72,18 @@ async fn manifest(
         return Ok(Ok(is_asked.then(|| manifest.clone())));
     }
     let Some(installed) = call.state.shelves.installed().cloned() else { return Ok(Ok(None)) };
-    let (name, version) = (name.to_owned(), version.to_owned());
-    on_a_thread(move || {
-        let is_asked = |manifest: &Manifest| {
-            let common = &manifest.common;
-            common.name.as_str() == name && (version.is_empty() || common.version.to_string() == version)
-        };
-        Ok(installed.manifests()?.into_iter().rfind(is_asked))
+    let Ok(name) = PackName::parse(name) else { return Ok(Ok(None)) };
+    let version = match version {
+        "" => None,
+        text => match packs::version::parse(text) {
+            Some(version) => Some(version),
+            None => return Ok(Ok(None)),
+        },
+    };
+    on_a_thread(move || match installed.load_verified(&name, version.as_ref(), &[]) {
+        Ok(pack) => Ok(Some(pack.manifest)),
+        Err(error) if error.code() == PackErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error),
     })
     .await
 }

@@ -24,7 +24,7 @@ const STRICT: &str = "vendor.acme.agents.strict";
 /// The words of a prompt, which nobody is ever shown.
 const PROMPT: &str = "You are the writer, and this is between us.";
 
-fn packs_of(host: &Host) -> PathBuf {
+pub(crate) fn packs_of(host: &Host) -> PathBuf {
     host.workspaces.with_file_name("packs")
 }
 
@@ -56,15 +56,21 @@ fn install_pack(host: &Host, manifest: &Value) {
     let returned = json!({"type": "object", "required": ["extracted"]});
     let manifest = manifest.to_string();
     let (task, returned) = (task.to_string(), returned.to_string());
-    let files: BTreeMap<EntryPath, (&[u8], bool)> = [
-        ("pack.json", manifest.as_bytes()),
-        ("prompts/strict.md", PROMPT.as_bytes()),
-        ("task.json", task.as_bytes()),
-        ("return.json", returned.as_bytes()),
-    ]
-    .into_iter()
-    .map(|(path, content)| (EntryPath::parse(path).unwrap(), (content, false)))
-    .collect();
+    install_files(
+        host,
+        &[
+            ("pack.json", manifest.as_bytes()),
+            ("prompts/strict.md", PROMPT.as_bytes()),
+            ("task.json", task.as_bytes()),
+            ("return.json", returned.as_bytes()),
+        ],
+    );
+}
+
+/// Installs a pack of these files.
+pub(crate) fn install_files(host: &Host, files: &[(&str, &[u8])]) {
+    let files: BTreeMap<EntryPath, (&[u8], bool)> =
+        files.iter().map(|(path, content)| (EntryPath::parse(path).unwrap(), (*content, false))).collect();
     let archive = packs::archive::write(&files).unwrap();
     let (policy, facts) = (TrustPolicy::open(), HostFacts::everything(["fs".to_owned()]));
     let install = Install {
