@@ -114,7 +114,10 @@ fn a_decision_has_one_of_three_forms_and_nothing_beside_it() {
         let answer = world.resolve("s", json!({"action": "accept", "decision": decision}));
         let decided = world.find(EventKind::OrchestratorDecided);
         match answer {
-            Ok(_) => decided[0].payload["decision"] == *decision,
+            Ok(_) => {
+                assert_eq!(decided[0].payload["decision"], *decision, "what was taken is what is decided");
+                true
+            }
             Err(Refusal::BadAnswer { semantic: false, .. }) => {
                 assert_eq!((decided.len(), world.status()), (0, RunStatus::WaitingApproval), "{decision}");
                 false
