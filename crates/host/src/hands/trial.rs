@@ -93,7 +93,7 @@ fn ungranted(manifest: &Manifest, module: &Module) -> Vec<Trouble> {
 fn called(sandbox: &Sandbox, manifest: &Manifest, module: &Module, type_id: &str) -> Option<Trouble> {
     let mut invocation = Invocation::new(Entry::Node(type_id.to_owned()));
     invocation.grants = grants(manifest);
-    invocation.limits = Limits { fuel: Some(FUEL), ..limits(manifest) };
+    invocation.limits = limits(manifest, FUEL);
     match sandbox.invoke(module, &invocation, DenyAll).0.result {
         Err(fault @ Fault::Misbehaved { .. }) => Some(Trouble::of("/runtime/entry", &fault)),
         _ => None,
