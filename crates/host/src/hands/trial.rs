@@ -5,7 +5,7 @@
 //! which the manifest declares, or that it breaks the ABI when it is called.
 
 use packs::manifest::Manifest;
-use sandbox::{DenyAll, Entry, Fault, FaultCode, Invocation, Limits, Module, Sandbox};
+use sandbox::{DenyAll, Entry, Fault, FaultCode, Invocation, Module, Sandbox};
 
 use super::installed::{check_abi, grants, limits};
 

@@ -50,7 +50,7 @@ impl Row {
 }
 
 /// Every setting, always in the same order.
-fn rows(settings: &Settings) -> [Row; 11] {
+fn rows(settings: &Settings) -> [Row; 12] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // Whoever wrote the secret itself in place of a reference to it must not see it on a page.
         let shown = match reference.split_once(':') {

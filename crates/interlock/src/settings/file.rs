@@ -22,7 +22,7 @@ const FILE_BYTES: usize = 256 * 1024;
 const MAX_RATE: u32 = 1_000_000;
 
 /// Every key there is, as it would be written with dots.
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 25] = [
     "data_dir",
     "datasources",
     "envelopes",
