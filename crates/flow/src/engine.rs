@@ -378,19 +378,10 @@ pub struct Call {
     pub is_test: bool,
     /// Which envelopes of a model the node takes, as its author says.
     pub envelope_contract: Option<Value>,
-    /// How often the node asked people.
-    pub questions: Questions,
+    /// How often the work may ask people.
+    pub clarification_rounds: u32,
     /// What the node goes on with, where it waited for somebody.
     pub resumption: Option<Resumption>,
-}
-
-/// How often a node asked people in the middle of its work, and how often it may.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Questions {
-    /// So far.
-    pub asked: u32,
-    /// At the most.
-    pub limit: u32,
 }
 
 /// The answer that a node waited for in the middle of its work.

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Completion, Counter, Next, Reason, Step, correct, recover, reliability};
 use crate::envelope::{
-    Acceptance, Around, Contract, Counters, Envelope, Kinds, Outcome, Prior, RefusalMode, Strictness,
+    Acceptance, Around, Contract, Counters, Detail, Envelope, Kinds, Outcome, Prior, RefusalMode, Strictness,
     Universal, Verdict, accept, project,
 };
 use crate::event::{self, EventKind, RunEvent};
@@ -60,7 +60,7 @@ impl Judging {
     /// The document that the node asks for may come in an envelope.
     pub(super) fn take_document(&mut self, kind: &str, schema: Schema) {
         if Universal::parse(kind).is_none() {
-            self.kinds.add(kind, schema, 0);
+            self.kinds.add(kind, schema, 1);
             self.contract = self.contract.take().map(|contract| contract.with(kind));
         }
     }
@@ -120,8 +120,15 @@ impl Completion {
             .then(|| reliability::recovery_applied(&self.settings.node_id, &found));
         let correlation_id = judging.correlation(self.current.ordinal, kind);
         let envelope_id = format!("env-{}", &Digest::of_bytes(correlation_id.as_bytes()).to_hex()[..32]);
-        let around = Around { correlation_id: &correlation_id, envelope_id: &envelope_id, at: &judging.at };
+        let version = judging.kinds.current(kind).filter(|_| !whole);
+        let (correlation_id, envelope_id) = (correlation_id.as_str(), envelope_id.as_str());
+        let around = Around { correlation_id, envelope_id, at: &judging.at, version };
         let mut document = found.value;
+        // Ids of events are the run's to give.
+        let given = document.get("correlationId").and_then(Value::as_str);
+        if given.is_some_and(|id| id.starts_with("evt_")) {
+            document["correlationId"] = correlation_id.into();
+        }
         Envelope::complete(&mut document, around);
         // Nothing that a model says of itself raises it above what it was told.
         if judging.run_trust == Some(Trust::Untrusted)
@@ -356,20 +363,22 @@ impl Judging {
     }
 }
 
-/// Why an envelope was refused, in words that repeat nothing that it says but the places of it.
+/// Why an envelope was refused, in words that repeat nothing that it says.
 fn why(verdict: &Verdict) -> String {
     const MOST: usize = 3;
+    const LONGEST: usize = 120;
     match &verdict.outcome {
         Outcome::Gated { reason, allowed_kinds } => {
             let code = reason.split(':').next().unwrap_or_default();
             format!("{code}: the kinds that are taken are {}", allowed_kinds.join(", "))
         }
         Outcome::Invalid { reason, details } => {
-            let detail = |detail: &crate::envelope::Detail| {
-                let place = if detail.instance_path.is_empty() { "/" } else { &detail.instance_path };
+            // Names in the envelope are the model's words; places of the schema are not.
+            let detail = |detail: &Detail| {
+                let place: String = detail.schema_path.chars().take(LONGEST).collect();
                 match &detail.message {
-                    Some(message) => format!("{place}: {message}"),
-                    None => format!("{place}: {}", detail.keyword),
+                    Some(message) => message.clone(),
+                    None => format!("{} at {place}", detail.keyword),
                 }
             };
             let details: Vec<String> = details.iter().take(MOST).map(detail).collect();

@@ -89,6 +89,7 @@ pub fn accept(acceptance: &Acceptance<'_>) -> Verdict {
     // Whatever is said of an envelope may repeat its kind or names in it.
     verdict.outcome.redact(acceptance.redactor);
     if let Some(envelope) = &mut verdict.envelope {
+        verdict.trust = Trust::resolve(envelope.content_trust, acceptance.run_trust);
         for text in [&mut envelope.kind, &mut envelope.envelope_id, &mut envelope.correlation_id] {
             *text = acceptance.redactor.clean(text);
         }
@@ -196,9 +197,21 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
     Verdict { trust, counts, drift, warnings, ..Verdict::new(outcome) }.of(envelope)
 }
 
-/// A question whose answer is to fit what is no schema.
+/// The most questions that a person is asked at once.
+const MAX_QUESTIONS: usize = 100;
+
+/// What nobody could answer: too many questions, two with one id, or one whose answer is to fit what is no schema.
 fn unanswerable(payload: &Value) -> Option<Detail> {
     let questions = payload.get("questions").and_then(Value::as_array)?;
+    let wrong = |keyword, message: String| Some(Detail::new("/payload/questions", "", keyword, message));
+    if questions.len() > MAX_QUESTIONS {
+        return wrong("maxItems", format!("at most {MAX_QUESTIONS} questions are asked at once"));
+    }
+    let ids: std::collections::BTreeSet<_> =
+        questions.iter().filter_map(|one| one.get("id")?.as_str()).collect();
+    if ids.len() < questions.len() {
+        return wrong("uniqueItems", "each question has an id of its own".to_owned());
+    }
     questions.iter().enumerate().find_map(|(place, question)| {
         schema::Schema::compile(question.get("schema")?).err()?;
         let path = format!("/payload/questions/{place}/schema");

@@ -105,7 +105,7 @@ impl Contract {
     /// What a model is told of the envelopes that it may reply with.
     pub fn instruction(&self) -> String {
         let mut text = "In the place of what is asked for you may reply with one envelope: the JSON document \
-            {\"type\": KIND, \"schemaVersion\": 1, \"payload\": PAYLOAD} and nothing around it. The kinds are: \
+            {\"type\": KIND, \"payload\": PAYLOAD} and nothing around it. The kinds are: \
             `clarification.request`, which asks a person, with {\"questions\": [{\"id\", \"question\"}]}; \
             `schema.request`, which asks for the JSON Schema of the payload of a kind, with {\"envelopeType\"}; \
             `error`, which says that it cannot be done, with {\"code\", \"message\"}"

@@ -74,6 +74,8 @@ pub struct Around<'a> {
     pub envelope_id: &'a str,
     /// When it came.
     pub at: &'a str,
+    /// The version of its kind, where it is not said.
+    pub version: Option<u64>,
 }
 
 impl Envelope {
@@ -94,6 +96,9 @@ impl Envelope {
         };
         add("envelopeId", around.envelope_id.into());
         add("correlationId", around.correlation_id.into());
+        if let Some(version) = around.version {
+            add("schemaVersion", version.into());
+        }
         add("meta", json!({"source": Source::AiGeneration.as_str(), "ts": around.at}));
     }
 

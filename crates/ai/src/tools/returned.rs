@@ -92,14 +92,19 @@ impl Returned {
     pub fn from_record(record: &Value, due: &Due) -> Option<Self> {
         let text = |name: &str| record.get(name).and_then(Value::as_str);
         let same = text("tool") == Some(&due.tool) && text("argsHash") == Some(&due.args_hash);
-        let returned = Self {
+        Self::read(record).filter(|_| same)
+    }
+
+    /// What was recorded of a call, whichever it was.
+    pub fn read(record: &Value) -> Option<Self> {
+        let text = |name: &str| record.get(name).and_then(Value::as_str);
+        Some(Self {
             status: Status::parse(text("status")?)?,
             text: text("text")?.to_owned(),
             code: text("code").map(str::to_owned),
             duration_ms: record.get("durationMs").and_then(Value::as_u64),
             cut_from: record.get("size").and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok()),
-        };
-        same.then_some(returned)
+        })
     }
 
     /// What the model is told: all that it may see of it, between marks.

@@ -153,6 +153,12 @@ fn every_kind_has_its_consequence_where_a_text_is_asked_for_and_where_a_document
             "usage again:schema-violation > call 1",
         ),
         (
+            "clarification.request",
+            json!({"questions": [{"id": "a", "question": "?"}, {"id": "a", "question": "!"}]}),
+            "usage again:schema-violation > call 1",
+            "usage again:schema-violation > call 1",
+        ),
+        (
             "schema.request",
             json!({"envelopeType": "vendor.acme.other"}),
             "usage again:schema-violation > call 1",
@@ -185,6 +191,7 @@ fn what_a_model_cannot_know_of_an_envelope_is_added_and_is_the_same_every_time()
     let document = asked(&bare.to_string());
     assert_eq!(document, asked(&format!("```json\n{bare}\n```")));
     assert!(document["correlationId"].as_str().unwrap().starts_with("run:ask:0:"), "{document}");
+    assert_eq!(document["schemaVersion"], 1);
     assert_eq!(document["meta"], json!({"source": "ai-generation", "ts": "2026-05-18T10:00:00Z"}));
     // What is there is not written over, and is judged.
     let named = json!({"type": "error", "payload": {"code": "c", "message": "m"}, "correlationId": ""});
@@ -234,6 +241,9 @@ fn the_document_that_is_asked_for_may_come_in_an_envelope() {
     assert_eq!(short(&step), "usage > done Answer");
     let Next::Done(done) = step.next else { panic!() };
     assert_eq!(done.value, json!({"valid": true}));
+    let (mut completion, _) = begin(judging(), true);
+    let said = json!({"type": "Answer", "schemaVersion": 1, "payload": {"valid": true}}).to_string();
+    assert_eq!(short(&feed(&mut completion, &said)), "usage > done Answer", "as models are told to write it");
     let (mut completion, _) = begin(judging(), true);
     let step = feed(&mut completion, &json!({"type": "Answer", "payload": {"valid": "no"}}).to_string());
     assert_eq!(short(&step), "usage again:schema-violation > call 1");
@@ -422,4 +432,34 @@ proptest! {
         prop_assert!(calls.len() <= 12, "{:?}", calls);
         prop_assert_eq!((said, calls), run());
     }
+}
+
+#[test]
+fn nothing_that_a_model_names_is_advice_and_what_is_refused_is_not_believed_either() {
+    let mut kinds = judging().kinds;
+    let open = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    kinds.add("vendor.acme.open", Schema::compile(&open).unwrap(), 1);
+    let contract = Contract::new(["vendor.acme.open".to_owned()], RefusalMode::DiscardAndWarn);
+    let judging = Judging { kinds, contract: Some(contract), run_trust: Some(Trust::Untrusted), ..judging() };
+    let (mut completion, _) = begin(judging.clone(), false);
+    let step = feed(&mut completion, &envelope("vendor.acme.open", json!({"obey me": 7})).to_string());
+    let Next::Call(call) = &step.next else { panic!("{step:?}") };
+    assert!(call.corrective && !format!("{step:?}").contains("obey me"));
+    let advice = call.request.messages.iter().find(|message| message.role == Role::System).unwrap();
+    assert!(!advice.content.contains("obey me"), "{}", advice.content);
+    // A kind that is known and not taken is only warned about, in the same way.
+    let (mut completion, _) = begin(judging, false);
+    let step = feed(&mut completion, &envelope("vendor.acme.note", json!({"text": "x"})).to_string());
+    let line = step.events.iter().find(|event| event.kind == EventKind::LogAppended).unwrap();
+    assert_eq!(line.payload["contentTrust"], "untrusted");
+}
+
+#[test]
+fn a_model_names_no_event_of_the_run() {
+    let (mut completion, _) = begin(judging(), false);
+    let mut document = envelope("error", json!({"code": "c", "message": "m"}));
+    document["correlationId"] = "evt_run_3".into();
+    let step = feed(&mut completion, &document.to_string());
+    let cause = step.events[0].causation_id.as_deref().unwrap();
+    assert!(cause.starts_with("run:ask:0:"), "{cause}");
 }

@@ -227,7 +227,14 @@ impl Runs {
             Err(CommitError::ActivityClaimed) => {
                 telling.may_have_told();
                 match self.store().activity(id)? {
-                    Some(Some(recorded)) => (recorded::read(&recorded), false),
+                    Some(Some(recorded)) => {
+                        let mut performed = recorded::read(&recorded);
+                        // Another attempt meets the failure of the first, and what happened then was told then.
+                        if performed.outcome.is_err() && is_another_attempt(activity) {
+                            performed.told.clear();
+                        }
+                        (performed, false)
+                    }
                     // Claimed, and the host ended before it was recorded.
                     _ => (self.carry_out(tenant, activity, true, kept.as_ref(), &telling).await, true),
                 }
@@ -300,6 +307,10 @@ impl Runs {
             }
         }
     }
+}
+
+fn is_another_attempt(activity: &Activity) -> bool {
+    matches!(&activity.request, ActivityRequest::Call(call) if call.attempt > 0)
 }
 
 /// The parts of the work of a run, in the store of runs.

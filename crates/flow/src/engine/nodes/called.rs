@@ -6,7 +6,7 @@ use super::super::ask::Outside;
 use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Questions, Resumption, Told, ids, ports};
+use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Resumption, Told, ids, ports};
 use super::{data, gates};
 use crate::channel::{self, Reach};
 use crate::definition::channel::Reducer;
@@ -77,10 +77,7 @@ fn ask_host(
         attempt,
         is_test: turn.state.genesis.test,
         envelope_contract: subject.envelope_contract.clone(),
-        questions: Questions {
-            asked: turn.state.nodes[node].interrupts,
-            limit: turn.limits.clarification_rounds,
-        },
+        clarification_rounds: turn.limits.clarification_rounds,
         resumption,
     };
     turn.ask_host(Effect::Activity(Activity {

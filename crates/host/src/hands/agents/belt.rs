@@ -53,7 +53,9 @@ impl<'b> Belt<'b> {
         if !belt.declared.iter().any(is_foreign) {
             return Ok(belt);
         }
-        let id = format!("{}.tools", asked.invocation);
+        // After an answer of a person the tools are those of before.
+        let began = asked.kept.and_then(|kept| kept.get("began")?.as_str()).unwrap_or(asked.invocation);
+        let id = format!("{began}.tools");
         // To ask again changes nothing, so a claim without a record is as good as none.
         if let Claim::Done(recorded) = asked.ledger.claim(&id).await.map_err(unrecorded)? {
             belt.described = serde_json::from_slice(&recorded).unwrap_or_default();

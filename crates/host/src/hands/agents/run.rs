@@ -176,7 +176,10 @@ fn violation(code: FailureCode, agent_id: &str, problem: String) -> RunError {
 fn returned(agent: &Agent, mut told: Vec<Told>, gave: &Value, run: Trust) -> Performed {
     let agent_id = agent.manifest.agent_id.as_str();
     let content = gave.get("content").cloned().unwrap_or_default();
-    let value = if agent.manifest.handoff.return_schema_ref.is_some() {
+    let value = if agent.manifest.handoff.return_schema_ref.is_some() && gave.get("envelope").is_some() {
+        // What was said to the engine is not what the agent returns.
+        Value::Null
+    } else if agent.manifest.handoff.return_schema_ref.is_some() {
         let read = content.as_str().map_or_else(|| Ok(content.clone()), serde_json::from_str);
         let judged = match &read {
             Ok(value) => agent.schemas.check_return(value).map_err(|problem| problem.to_string()),

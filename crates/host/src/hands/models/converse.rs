@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::super::Performed;
 use super::super::agents::belt::Belt;
-use super::door::{Door, Resumed, failure};
+use super::door::{Door, Resumed, failure, waiting};
 use super::transcript::Heard;
 use super::{Trouble, event, outputs};
 
@@ -42,14 +42,15 @@ impl Door<'_> {
                     return Ok(Performed { told, outcome: Ok(gave) });
                 }
                 Next::Failed(failed) => return Ok(Performed { told, outcome: Err(failure(failed)) }),
-                Next::Waits => return Ok(Performed { told, outcome: Ok(transcript.to_value()) }),
+                Next::Waits => return Ok(waiting(told, &transcript)),
                 Next::Judge(document) => {
                     let replies = transcript.heard.len();
                     let trouble = |error| Trouble { told: told.clone(), error };
                     let mut prior = self.recall(&document, replies).await.map_err(trouble)?;
-                    let mut verdict = conversation.judge(&document, prior.as_ref(), self.questions());
+                    let mut verdict =
+                        conversation.judge(&document, prior.as_ref(), self.questions(&transcript));
                     if let Some(other) = self.keep(&document, &verdict, replies).await.map_err(trouble)? {
-                        verdict = conversation.judge(&document, Some(&other), self.questions());
+                        verdict = conversation.judge(&document, Some(&other), self.questions(&transcript));
                         prior = Some(other);
                     }
                     transcript.judged(document, prior.as_ref());
@@ -100,9 +101,7 @@ fn feed(conversation: &mut Conversation, next: Next, heard: &Heard) -> Option<Ne
         (Next::Model(_), Heard::Reply(record)) => {
             conversation.on_reply(Attempt::Recorded(Reply::from_record(record)?))
         }
-        (Next::Tool(due), Heard::Returned(record)) => {
-            conversation.on_returned(&Returned::from_record(record, &due)?)
-        }
+        (Next::Tool(_), Heard::Returned(record)) => conversation.on_returned(&Returned::read(record)?),
         (Next::Judge(_), Heard::Judged { document, prior }) => {
             let prior = prior.clone().map(Into::into);
             let verdict = conversation.judge(document, prior.as_ref(), None);

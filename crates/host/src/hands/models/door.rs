@@ -44,6 +44,10 @@ impl Door<'_> {
             self.resumed(told, Next::Call(first), |next, heard| feed(&mut completion, next, heard))?;
         loop {
             let step = match next {
+                Next::Call(_) if !transcript.heard.is_empty() && !self.asked.ledger.is_wanted() => {
+                    let message = "the run has ended; no more is asked for it";
+                    return Err(Trouble { told, error: RunError::of(FailureCode::NodeFailed, message) });
+                }
                 Next::Call(call) => {
                     let live = (node.is_streaming() && call.request.output == Output::Text)
                         .then(|| Live::new(self.asked, &self.redactor, told.clone()));
@@ -56,15 +60,16 @@ impl Door<'_> {
                     let replies = transcript.heard.len();
                     let trouble = |error| Trouble { told: told.clone(), error };
                     let mut prior = self.recall(&document, replies).await.map_err(trouble)?;
-                    let mut verdict = completion.judge(&document, prior.as_ref(), self.questions());
+                    let mut verdict =
+                        completion.judge(&document, prior.as_ref(), self.questions(&transcript));
                     if let Some(other) = self.keep(&document, &verdict, replies).await.map_err(trouble)? {
-                        verdict = completion.judge(&document, Some(&other), self.questions());
+                        verdict = completion.judge(&document, Some(&other), self.questions(&transcript));
                         prior = Some(other);
                     }
                     transcript.judged(document, prior.as_ref());
                     completion.take(&verdict)
                 }
-                Next::Waits => return Ok(Performed { told, outcome: Ok(transcript.to_value()) }),
+                Next::Waits => return Ok(waiting(told, &transcript)),
                 Next::Done(done) => {
                     told.extend(self.thoughts(&done.reply));
                     told.extend(outputs::chunks(node, self.asked, &done));
@@ -85,7 +90,8 @@ impl Door<'_> {
         first: N,
         mut feed: impl FnMut(N, &Heard) -> Option<N>,
     ) -> Result<Resumed<N>, RunError> {
-        let anew = |first| Resumed { transcript: Transcript::default(), told, next: first };
+        let transcript = Transcript { began: self.asked.invocation.to_owned(), heard: Vec::new() };
+        let anew = |first| Resumed { transcript, told, next: first };
         let Some(resumption) = &self.asked.call.resumption else { return Ok(anew(first)) };
         // Nothing is left of what it did before: it is begun anew, and may ask again.
         let Some(mut transcript) = Transcript::read(self.asked.kept) else { return Ok(anew(first)) };
@@ -182,6 +188,15 @@ fn feed(completion: &mut Completion, next: Next, heard: &Heard) -> Option<Next> 
         _ => return None,
     };
     Some(step.next)
+}
+
+/// The work waits for a person, and what it heard is kept. Where that cannot be, nobody is asked.
+pub(super) fn waiting(mut told: Vec<Told>, transcript: &Transcript) -> Performed {
+    let outcome = transcript.kept();
+    if outcome.is_err() {
+        told.pop();
+    }
+    Performed { told, outcome }
 }
 
 pub(super) fn failure(failed: Failed) -> RunError {

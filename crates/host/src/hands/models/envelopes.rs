@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::super::Asked;
 use super::super::ledger::Unwritable;
 use super::door::Door;
+use super::transcript::Transcript;
 use super::{Models, trust_of};
 
 impl Models {
@@ -33,7 +34,13 @@ impl Models {
             contract: contract.and_then(|contract| Contract::read(contract).ok()),
             strictness: Strictness::Warn,
             run_trust: Some(trust_of(asked)).filter(|trust| *trust == Trust::Untrusted),
-            prefix: format!("{}:{}", asked.run_id, asked.node_id),
+            // The same node asks again in each round of a loop.
+            prefix: format!(
+                "{}:{}:{}",
+                asked.run_id,
+                asked.node_id,
+                &Digest::of_bytes(asked.invocation.as_bytes()).to_hex()[..8]
+            ),
             at: wire::timestamp(asked.now),
         }
     }
@@ -65,10 +72,10 @@ impl Models {
 }
 
 impl Door<'_> {
-    /// How often the node asked people, and how often it may.
-    pub(super) fn questions(&self) -> Option<Counter> {
-        let questions = self.asked.call.questions;
-        Some(Counter { current: questions.asked.into(), cap: questions.limit.into() })
+    /// How often the call asked people, and how often it may.
+    pub(super) fn questions(&self, transcript: &Transcript) -> Option<Counter> {
+        let cap = self.asked.call.clarification_rounds.into();
+        Some(Counter { current: transcript.answers(), cap })
     }
 
     /// What came of an envelope with the same correlation id before. `reply` is the how-many-eth of this call it came with.

@@ -7,12 +7,19 @@
 use ai::completion::Attempt;
 use ai::envelope::Prior;
 use ai::redact::Redactor;
+use flow::failure::FailureCode;
+use flow::state::RunError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// The most that is kept of a call that waits, in bytes.
+const MAX_KEPT_BYTES: usize = 4 << 20;
 
 /// All that a call was fed, in order.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Transcript {
+    /// The identity of the effect that the call began with: what was asked of others for it was asked under that.
+    pub(super) began: String,
     pub(super) heard: Vec<Heard>,
 }
 
@@ -44,16 +51,33 @@ impl Transcript {
         Self::deserialize(kept?).ok()
     }
 
-    /// What is kept.
-    pub(super) fn to_value(&self) -> Value {
+    /// What is kept while a person is waited for.
+    pub(super) fn kept(&self) -> Result<Value, RunError> {
         // Nothing of it can fail to be written.
-        serde_json::to_value(self).unwrap_or_default()
+        let kept = serde_json::to_value(self).unwrap_or_default();
+        let size = kept.to_string().len();
+        if size <= MAX_KEPT_BYTES {
+            return Ok(kept);
+        }
+        let message = format!(
+            "the model asks a person, and what it was told so far has {size} bytes; at most {MAX_KEPT_BYTES} are kept"
+        );
+        Err(RunError::of(FailureCode::NodeFailed, message))
+    }
+
+    /// How often a person answered.
+    pub(super) fn answers(&self) -> u64 {
+        self.heard.iter().filter(|heard| matches!(heard, Heard::Answer(_))).count() as u64
     }
 
     /// A model said something. A failure of the network is none of its words, and is not heard again.
     pub(super) fn replied(&mut self, attempt: &Attempt, redactor: &Redactor) {
         if let Attempt::Reply(reply) | Attempt::Recorded(reply) = attempt {
             let mut record = reply.to_record();
+            // What the model thought was told, and nothing follows from it.
+            if let Some(members) = record.as_object_mut() {
+                members.remove("reasoning");
+            }
             redactor.value(&mut record);
             self.heard.push(Heard::Reply(record));
         }

@@ -418,3 +418,29 @@ async fn an_agent_asks_a_person_in_the_middle_of_its_tools_and_goes_on_with_what
         assert!(messages.contains(known), "{known}: {messages}");
     }
 }
+
+#[tokio::test]
+async fn a_node_that_is_asked_again_in_a_loop_may_say_the_same_again() {
+    let bare = r#"{"type": "error", "payload": {"code": "c", "message": "m"}}"#;
+    let messages = json!({"messages": {"type": "static", "value": [{"role": "user", "content": "?"}]}});
+    let nodes =
+        json!([["count", "core.loop", {"maxIterations": 3}], ["ask", "core.ai.callPrompt", {}, messages]]);
+    let edges = json!([
+        {
+            "id": "in", "sourceNodeId": "count", "targetNodeId": "ask",
+            "condition": {"type": "equals", "left": "output.done", "right": false},
+        },
+        {"id": "back", "sourceNodeId": "ask", "targetNodeId": "count"},
+    ]);
+    let mut document = workflow("ask", &nodes, &edges, &json!([]));
+    document["settings"]["maxLoopbackIterations"] = 5.into();
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(vec![reply(bare)]);
+    let setup = Setup { hands: Some(hands(folder.path(), Some(&model.base))), ..Setup::default() };
+    let host = Host::with(setup).await;
+    host.runs.register(&caller("acme"), &document).await.unwrap();
+    let run_id = begin(&host.runs, "ask").await;
+    let log = to_the_end(&host.runs, &run_id).await;
+    let lines = log.iter().filter(|event| event["type"] == "log.appended").count();
+    assert_eq!((lines, model.count()), (3, 3), "{:?}", kinds(&log));
+}
