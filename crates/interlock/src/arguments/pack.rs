@@ -272,6 +272,8 @@ pub(crate) struct PackRemove {
 }
 
 /// List the installed packs.
+///
+/// One that cannot be used is listed as damaged, beside the others.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -279,7 +281,12 @@ Examples:
     interlock pack list
 
   Is it still what was installed? Every file is read.
-    interlock pack list --verify")]
+    interlock pack list --verify
+
+Exit codes:
+  0  nothing is damaged
+  1  something is; what is wrong with it is told
+  2  the data directory could not be read")]
 pub(crate) struct PackList {
     /// Read every file and hold it to what was installed.
     #[arg(long)]

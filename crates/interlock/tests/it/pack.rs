@@ -72,6 +72,59 @@ fn a_pack_goes_from_a_skeleton_to_an_installed_one() {
 }
 
 #[test]
+fn a_damaged_pack_is_listed_beside_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    for name in ["vendor.acme.first", "vendor.acme.good", "vendor.acme.last"] {
+        let dir = home.join(name).to_str().unwrap().to_owned();
+        assert_eq!(pack(home, &["new", name, &dir, "--kind", "card"]).0, 0);
+        assert_eq!(pack(home, &["install", &dir]).0, 0);
+    }
+    let data = home.join("data");
+    let record = |name: &str| data.join("packs").join(name).join("0.1.0/.interlock/installed.json");
+    let listed = |more: &[&str]| {
+        let (code, listed) = pack(home, &[&["list"][..], more].concat());
+        let names = |list: &str, member: &str| {
+            let list = listed[list].as_array().unwrap().iter();
+            list.map(|pack| pack[member].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        (code, names("packs", "name"), names("damaged", "pack"), names("damaged", "code"))
+    };
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+
+    std::fs::write(record("vendor.acme.first"), "{").unwrap();
+    let (good, damaged) = (["vendor.acme.good", "vendor.acme.last"], ["vendor.acme.first@0.1.0"]);
+    let expected = (1, owned(&good), owned(&damaged), owned(&["pack_load_failure"]));
+    assert_eq!(listed(&[]), expected);
+    // A file that is no file keeps the others from being read no more than a record does.
+    let manifest = data.join("packs/vendor.acme.last/0.1.0/pack.json");
+    std::fs::remove_file(&manifest).unwrap();
+    std::fs::create_dir(&manifest).unwrap();
+    assert_eq!(listed(&[]), expected, "files are looked at only when that is asked for");
+    let (code, names, damaged, _) = listed(&["--verify"]);
+    assert_eq!((code, names), (1, owned(&good)));
+    assert_eq!(damaged, ["vendor.acme.first@0.1.0", "vendor.acme.last@0.1.0"]);
+
+    let shown = || {
+        let output = run(&["pack", "list", "--data-dir", data.to_str().unwrap()], b"");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let words = shown();
+    let row = |name: &str| words.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(row("vendor.acme.first").contains("damaged"), "{words}");
+    assert!(row("vendor.acme.good").contains("not signed"), "{words}");
+    assert!(words.contains("damaged: the record of vendor.acme.first@0.1.0 cannot be used"), "{words}");
+    // Nor is nothing installed when nothing else is.
+    for name in ["vendor.acme.good@0.1.0", "vendor.acme.last@0.1.0"] {
+        assert_eq!(pack(home, &["remove", name]).0, 0);
+    }
+    assert!(shown().contains("vendor.acme.first"));
+    assert_eq!(pack(home, &["remove", "vendor.acme.first@0.1.0"]).0, 0, "it can be removed");
+    assert_eq!(listed(&[]), (0, vec![], vec![], vec![]));
+}
+
+#[test]
 fn every_skeleton_is_a_pack() {
     let folder = tempfile::tempdir().unwrap();
     for kind in ["node", "workflow-chain", "prompt", "artifact-type", "card", "connection", "frontend-plugin"]
