@@ -72,6 +72,39 @@ fn a_pack_goes_from_a_skeleton_to_an_installed_one() {
 }
 
 #[test]
+fn verifying_says_what_the_signature_covers_and_what_it_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let at = |name: &str| home.join(name).to_str().unwrap().to_owned();
+    let (dir, key, public) = (at("cards"), at("acme.pem"), at("acme.pem.pub"));
+    assert_eq!(pack(home, &["new", "vendor.acme.cards", &dir, "--kind", "card"]).0, 0);
+    let (_, unsigned) = pack(home, &["verify", &dir]);
+    assert_eq!(unsigned["covers"], Value::Null);
+    let said = |more: &[&str]| {
+        let output = run(&[&["pack", "verify", &dir][..], more].concat(), b"");
+        (output.status.code(), text(&output.stdout))
+    };
+    assert_eq!(said(&[]), (Some(1), "vendor.acme.cards@0.1.0 is not signed.\n".to_owned()));
+    assert_eq!(pack(home, &["sign", "--new-key", &key]).0, 0);
+    assert_eq!(pack(home, &["sign", &dir, "--key", &key]).0, 0);
+    for (more, proven) in [(&["--key", &*public][..], "signed"), (&[][..], "whole")] {
+        let (_, signed) = pack(home, &[&["verify", &dir][..], more].concat());
+        assert_eq!(signed["covers"], "pack.json");
+        let (code, words) = said(more);
+        assert_eq!(code, Some(0));
+        assert!(words.starts_with(&format!("pack.json of vendor.acme.cards@0.1.0 is {proven}")), "{words}");
+        assert!(words.contains("covers pack.json alone"), "{words}");
+        assert!(words.contains(signed["integrity"].as_str().unwrap()), "{words}");
+    }
+    // Another file leaves the signature as it is and changes the digest, which is why both are told.
+    let (_, before) = pack(home, &["verify", &dir, "--key", &public]);
+    std::fs::write(home.join("cards/README.md"), "changed").unwrap();
+    let (code, after) = pack(home, &["verify", &dir, "--key", &public]);
+    assert_eq!((code, &after["proof"]), (0, &before["proof"]));
+    assert_ne!(after["integrity"], before["integrity"]);
+}
+
+#[test]
 fn a_damaged_pack_is_listed_beside_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
