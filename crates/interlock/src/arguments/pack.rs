@@ -143,9 +143,9 @@ pub(crate) struct PackSign {
 
 /// Verify the signature of a pack.
 ///
-/// The signature covers pack.json alone. The other files are fixed by the digest of the archive, which is told: compare it with
-/// one that you trust, or give it to `pack install --expect`. Without a key the pack is held to the key that it brings, which
-/// proves only that pack.json is whole.
+/// The signature covers pack.json alone. The other files are fixed by the digest of the archive, which is told:
+/// compare it with one that you trust, or give it to `pack install --expect`. Without a key the pack is held to
+/// the key that it brings, which proves only that pack.json is whole.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -125,7 +125,8 @@ pub(super) fn list(arguments: &PackList, settings: &Settings) -> Result<Answer, 
     if arguments.answering.json {
         let damaged: Vec<_> = damaged()
             .map(|DamagedPack { name, version, error }| {
-                json!({"pack": format!("{name}@{version}"), "code": error.code().as_str(), "message": error.message()})
+                let pack = format!("{name}@{version}");
+                json!({"pack": pack, "code": error.code().as_str(), "message": error.message()})
             })
             .collect();
         let records: Vec<_> = records.iter().map(summary).collect();

@@ -109,16 +109,16 @@ pub(super) fn verify(arguments: &PackVerify) -> Result<Answer, Failure> {
 /// What was proven, and of what. Somebody who reads that a pack is signed would believe it of all its files.
 fn told(id: &str, proof: &Proof, integrity: Integrity) -> String {
     let covered = format!(
-        "The signature covers {MANIFEST_PATH} alone. The other files are fixed by the digest of the archive, {integrity}: \
-         compare it with one that you trust."
+        "The signature covers {MANIFEST_PATH} alone. The other files are fixed by the digest of the archive, \
+         {integrity}: compare it with one that you trust."
     );
     match proof {
         Proof::Signed { key_id } => {
             format!("{MANIFEST_PATH} of {id} is {GOOD}signed{GOOD:#} by {key_id}.\n{covered}")
         }
         Proof::SelfSigned { fingerprint } => format!(
-            "{MANIFEST_PATH} of {id} is {WARNING}whole{WARNING:#}: the key that the pack brings, {fingerprint}, signed it. \
-             Nobody vouches for that key; name one with --key.\n{covered}"
+            "{MANIFEST_PATH} of {id} is {WARNING}whole{WARNING:#}: the key that the pack brings, \
+             {fingerprint}, signed it. Nobody vouches for that key; name one with --key.\n{covered}"
         ),
         Proof::Unsigned => format!("{id} is {WARNING}not signed{WARNING:#}."),
     }
