@@ -143,15 +143,17 @@ pub(crate) struct PackSign {
 
 /// Verify the signature of a pack.
 ///
-/// Without a key the pack is held to the key that it brings, which proves only that it is whole.
+/// The signature covers pack.json alone. The other files are fixed by the digest of the archive, which is told:
+/// compare it with one that you trust, or give it to `pack install --expect`. Without a key the pack is held to
+/// the key that it brings, which proves only that pack.json is whole.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Was this made by the key that I know?
+  Was its pack.json signed by the key that I know?
     interlock pack verify http-tools.tgz --key acme.pem.pub
 
 Exit codes:
-  0  it is signed by that key
+  0  pack.json is signed by that key
   1  it is not
   2  something could not be read")]
 pub(crate) struct PackVerify {
@@ -272,6 +274,8 @@ pub(crate) struct PackRemove {
 }
 
 /// List the installed packs.
+///
+/// One that cannot be used is listed as damaged, beside the others.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -279,7 +283,12 @@ Examples:
     interlock pack list
 
   Is it still what was installed? Every file is read.
-    interlock pack list --verify")]
+    interlock pack list --verify
+
+Exit codes:
+  0  nothing is damaged
+  1  something is; what is wrong with it is told
+  2  the data directory could not be read")]
 pub(crate) struct PackList {
     /// Read every file and hold it to what was installed.
     #[arg(long)]

@@ -72,6 +72,92 @@ fn a_pack_goes_from_a_skeleton_to_an_installed_one() {
 }
 
 #[test]
+fn verifying_says_what_the_signature_covers_and_what_it_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let at = |name: &str| home.join(name).to_str().unwrap().to_owned();
+    let (dir, key, public) = (at("cards"), at("acme.pem"), at("acme.pem.pub"));
+    assert_eq!(pack(home, &["new", "vendor.acme.cards", &dir, "--kind", "card"]).0, 0);
+    let (_, unsigned) = pack(home, &["verify", &dir]);
+    assert_eq!(unsigned["covers"], Value::Null);
+    let said = |more: &[&str]| {
+        let output = run(&[&["pack", "verify", &dir][..], more].concat(), b"");
+        (output.status.code(), text(&output.stdout))
+    };
+    assert_eq!(said(&[]), (Some(1), "vendor.acme.cards@0.1.0 is not signed.\n".to_owned()));
+    assert_eq!(pack(home, &["sign", "--new-key", &key]).0, 0);
+    assert_eq!(pack(home, &["sign", &dir, "--key", &key]).0, 0);
+    for (more, proven) in [(&["--key", &*public][..], "signed"), (&[][..], "whole")] {
+        let (_, signed) = pack(home, &[&["verify", &dir][..], more].concat());
+        assert_eq!(signed["covers"], "pack.json");
+        let (code, words) = said(more);
+        assert_eq!(code, Some(0));
+        assert!(words.starts_with(&format!("pack.json of vendor.acme.cards@0.1.0 is {proven}")), "{words}");
+        assert!(words.contains("covers pack.json alone"), "{words}");
+        assert!(words.contains(signed["integrity"].as_str().unwrap()), "{words}");
+    }
+    // Another file leaves the signature as it is and changes the digest, which is why both are told.
+    let (_, before) = pack(home, &["verify", &dir, "--key", &public]);
+    std::fs::write(home.join("cards/README.md"), "changed").unwrap();
+    let (code, after) = pack(home, &["verify", &dir, "--key", &public]);
+    assert_eq!((code, &after["proof"]), (0, &before["proof"]));
+    assert_ne!(after["integrity"], before["integrity"]);
+}
+
+#[test]
+fn a_damaged_pack_is_listed_beside_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    for name in ["vendor.acme.first", "vendor.acme.good", "vendor.acme.last"] {
+        let dir = home.join(name).to_str().unwrap().to_owned();
+        assert_eq!(pack(home, &["new", name, &dir, "--kind", "card"]).0, 0);
+        assert_eq!(pack(home, &["install", &dir]).0, 0);
+    }
+    let data = home.join("data");
+    let record = |name: &str| data.join("packs").join(name).join("0.1.0/.interlock/installed.json");
+    let listed = |more: &[&str]| {
+        let (code, listed) = pack(home, &[&["list"][..], more].concat());
+        let names = |list: &str, member: &str| {
+            let list = listed[list].as_array().unwrap().iter();
+            list.map(|pack| pack[member].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        (code, names("packs", "name"), names("damaged", "pack"), names("damaged", "code"))
+    };
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+
+    std::fs::write(record("vendor.acme.first"), "{").unwrap();
+    let (good, damaged) = (["vendor.acme.good", "vendor.acme.last"], ["vendor.acme.first@0.1.0"]);
+    let expected = (1, owned(&good), owned(&damaged), owned(&["pack_load_failure"]));
+    assert_eq!(listed(&[]), expected);
+    // A file that is no file keeps the others from being read no more than a record does.
+    let manifest = data.join("packs/vendor.acme.last/0.1.0/pack.json");
+    std::fs::remove_file(&manifest).unwrap();
+    std::fs::create_dir(&manifest).unwrap();
+    assert_eq!(listed(&[]), expected, "files are looked at only when that is asked for");
+    let (code, names, damaged, _) = listed(&["--verify"]);
+    assert_eq!((code, names), (1, owned(&good)));
+    assert_eq!(damaged, ["vendor.acme.first@0.1.0", "vendor.acme.last@0.1.0"]);
+
+    let shown = || {
+        let output = run(&["pack", "list", "--data-dir", data.to_str().unwrap()], b"");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let words = shown();
+    let row = |name: &str| words.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(row("vendor.acme.first").contains("damaged"), "{words}");
+    assert!(row("vendor.acme.good").contains("not signed"), "{words}");
+    assert!(words.contains("damaged: the record of vendor.acme.first@0.1.0 cannot be used"), "{words}");
+    // Nor is nothing installed when nothing else is.
+    for name in ["vendor.acme.good@0.1.0", "vendor.acme.last@0.1.0"] {
+        assert_eq!(pack(home, &["remove", name]).0, 0);
+    }
+    assert!(shown().contains("vendor.acme.first"));
+    assert_eq!(pack(home, &["remove", "vendor.acme.first@0.1.0"]).0, 0, "it can be removed");
+    assert_eq!(listed(&[]), (0, vec![], vec![], vec![]));
+}
+
+#[test]
 fn every_skeleton_is_a_pack() {
     let folder = tempfile::tempdir().unwrap();
     for kind in ["node", "workflow-chain", "prompt", "artifact-type", "card", "connection", "frontend-plugin"]

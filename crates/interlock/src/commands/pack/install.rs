@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use packs::archive::Limits;
-use packs::install::{HostFacts, Install, InstalledPacks, InstalledRecord, judge_as};
+use packs::install::{DamagedPack, HostFacts, Install, InstalledPacks, InstalledRecord, judge_as};
 use packs::integrity::Integrity;
 use packs::lock::LockedPack;
 use packs::name::PackName;
 use packs::trust::{Proof, TrustPolicy};
-use packs::{PackError, PackErrorCode, version};
+use packs::{PackError, version};
 use serde_json::json;
 
 use super::registry::wanted;
@@ -112,48 +112,59 @@ fn archive(source: &str) -> Result<Vec<u8>, Failure> {
 
 pub(super) fn list(arguments: &PackList, settings: &Settings) -> Result<Answer, Failure> {
     let installed = InstalledPacks::open(&settings.data_dir.value.join(FOLDER))?;
-    let records = installed.list()?;
-    let mut damaged = Vec::new();
-    for record in records.iter().filter(|_| arguments.verify) {
-        match installed.load(&record.name, &record.version, true) {
-            Ok(_) => {}
-            Err(error) if error.code() == PackErrorCode::LoadFailure => {
-                damaged.push((format!("{}@{}", record.name, record.version), error.to_string()));
-            }
-            Err(error) => return Err(error.into()),
+    // One that cannot be used hides neither the others nor itself.
+    let (records, unreadable) = installed.survey()?;
+    let mut changed = Vec::new();
+    for InstalledRecord { name, version, .. } in records.iter().filter(|_| arguments.verify) {
+        if let Err(error) = installed.load(name, version, true) {
+            changed.push(DamagedPack { name: name.clone(), version: version.clone(), error });
         }
     }
-    let answer = Answer::yes_if(damaged.is_empty());
+    let damaged = || unreadable.iter().chain(&changed);
+    let answer = Answer::yes_if(damaged().next().is_none());
     if arguments.answering.json {
-        let damaged: Vec<_> =
-            damaged.iter().map(|(pack, message)| json!({"pack": pack, "message": message})).collect();
+        let damaged: Vec<_> = damaged()
+            .map(|DamagedPack { name, version, error }| {
+                let pack = format!("{name}@{version}");
+                json!({"pack": pack, "code": error.code().as_str(), "message": error.message()})
+            })
+            .collect();
         let records: Vec<_> = records.iter().map(summary).collect();
         output::json(&json!({"packs": records, "damaged": damaged}), Layout::Compact)?;
         return Ok(answer);
     }
-    if records.is_empty() {
+    if records.is_empty() && unreadable.is_empty() {
         output::text(
             &"No pack is installed. `interlock pack install` takes an archive, or a name and a registry.",
         )?;
         return Ok(answer);
     }
-    let mut table = Table::new(&["pack", "version", "kind", "signed", "files"]);
-    for record in &records {
-        let (words, style) = proof(record);
-        table.row([
-            record.name.as_str().into(),
-            record.version.to_string().into(),
-            record.kind.as_str().into(),
-            Cell::styled(words, style),
-            record.files.len().to_string().into(),
-        ]);
-    }
-    let mut words = table.to_string();
-    for (_, message) in damaged {
-        words.push_str(&format!("\n{BAD}damaged{BAD:#}: {}", output::clean(&message)));
+    let mut words = table(&records, &unreadable).to_string();
+    for DamagedPack { error, .. } in damaged() {
+        words.push_str(&format!("\n{BAD}damaged{BAD:#}: {}", output::clean(error.message())));
     }
     output::text(&words)?;
     Ok(answer)
+}
+
+/// What is installed, by name and version, with those of which nothing more is known.
+fn table(records: &[InstalledRecord], unreadable: &[DamagedPack]) -> Table {
+    let known = records.iter().map(|record| {
+        let (words, style) = proof(record);
+        let cells =
+            [record.kind.as_str().into(), Cell::styled(words, style), record.files.len().to_string().into()];
+        (&record.name, &record.version, cells)
+    });
+    let unknown = unreadable
+        .iter()
+        .map(|pack| (&pack.name, &pack.version, ["".into(), Cell::styled("damaged", BAD), "".into()]));
+    let mut rows: Vec<_> = known.chain(unknown).collect();
+    rows.sort_by_key(|(name, version, _)| (*name, *version));
+    let mut table = Table::new(&["pack", "version", "kind", "signed", "files"]);
+    for (name, version, cells) in rows {
+        table.row([name.as_str().into(), version.to_string().into()].into_iter().chain(cells));
+    }
+    table
 }
 
 pub(super) fn remove(arguments: &PackRemove, settings: &Settings) -> Result<Answer, Failure> {

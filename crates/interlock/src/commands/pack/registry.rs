@@ -210,6 +210,7 @@ fn candidate(manifest: &Value, name: &PackName, version: &Version, url: &str) ->
         version: version.clone(),
         integrity,
         resolved: Some(format!("{url}{}", archive_path(name, version))),
+        // A lockfile's signature is over the archive. Publishers sign pack.json, so no registry has one.
         signature: None,
         dependencies,
         peer_dependencies: peers

@@ -96,19 +96,30 @@ pub(super) fn verify(arguments: &PackVerify) -> Result<Answer, Failure> {
     let integrity = Integrity::of(&bytes);
     let proof = trust::judge(&policy, &manifest, manifest_bytes, integrity, &archive)?;
     if arguments.answering.json {
-        let document = json!({"pack": manifest.id(), "integrity": integrity, "proof": proof});
+        let covers = (proof != Proof::Unsigned).then_some(MANIFEST_PATH);
+        let document =
+            json!({"pack": manifest.id(), "integrity": integrity, "proof": proof, "covers": covers});
         output::json(&document, Layout::Compact)?;
     } else {
-        let id = manifest.id();
-        output::text(&match &proof {
-            Proof::Signed { key_id } => format!("{id} is {GOOD}signed{GOOD:#} by {key_id}."),
-            Proof::SelfSigned { fingerprint } => {
-                format!(
-                    "{id} is {WARNING}whole{WARNING:#}: the key that it brings, {fingerprint}, signed it. Nobody vouches for that key; name one with --key."
-                )
-            }
-            Proof::Unsigned => format!("{id} is {WARNING}not signed{WARNING:#}."),
-        })?;
+        output::text(&told(&manifest.id(), &proof, integrity))?;
     }
     Ok(Answer::yes_if(proof != Proof::Unsigned))
+}
+
+/// What was proven, and of what. Somebody who reads that a pack is signed would believe it of all its files.
+fn told(id: &str, proof: &Proof, integrity: Integrity) -> String {
+    let covered = format!(
+        "The signature covers {MANIFEST_PATH} alone. The other files are fixed by the digest of the archive, \
+         {integrity}: compare it with one that you trust."
+    );
+    match proof {
+        Proof::Signed { key_id } => {
+            format!("{MANIFEST_PATH} of {id} is {GOOD}signed{GOOD:#} by {key_id}.\n{covered}")
+        }
+        Proof::SelfSigned { fingerprint } => format!(
+            "{MANIFEST_PATH} of {id} is {WARNING}whole{WARNING:#}: the key that the pack brings, \
+             {fingerprint}, signed it. Nobody vouches for that key; name one with --key.\n{covered}"
+        ),
+        Proof::Unsigned => format!("{id} is {WARNING}not signed{WARNING:#}."),
+    }
 }

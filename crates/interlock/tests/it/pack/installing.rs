@@ -175,6 +175,39 @@ fn a_lockfile_that_is_not_whole_or_not_true_installs_nothing() {
     assert!(message.contains("names no registry"), "a folder stands in no lockfile: {message}");
 }
 
+#[test]
+fn the_lock_of_a_signed_pack_holds_it_to_its_digest_and_so_to_its_signature() {
+    let home = Home::new();
+    let (ours, _) = home.key("ours.pem");
+    home.published("registry", BASE, "1.0.0", json!({}), &["--key", &ours]);
+    // Somebody else publishes the same version elsewhere, signed by another key.
+    let (theirs, _) = home.key("theirs.pem");
+    home.published("elsewhere", BASE, "1.0.0", json!({}), &["--key", &theirs]);
+    let (registry, elsewhere, lock) = (home.at("registry"), home.at("elsewhere"), home.at("pack-lock.json"));
+    home.install(&[BASE, "--registry", &registry, "--lockfile", &lock]).unwrap();
+    let written: Value = serde_json::from_slice(&std::fs::read(&lock).unwrap()).unwrap();
+    // It would be over the archive, and the publisher signed pack.json.
+    assert_eq!(written["packs"][0].get("signature"), None);
+    home.forget();
+    assert_eq!(home.refusal(&["--locked", &lock, "--registry", &elsewhere]), "pack_integrity_mismatch");
+    // Nor do other bytes under the locked digest pass.
+    let archive = archive_of(&home.path("registry"), &lock, BASE);
+    let bytes = std::fs::read(&archive).unwrap();
+    std::fs::write(&archive, std::fs::read(archive_in(&home.path("elsewhere"))).unwrap()).unwrap();
+    let refused = home.install(&["--locked", &lock, "--registry", &registry]).unwrap_err();
+    assert_eq!(refused.0, "pack_storage_failure", "{}", refused.1);
+    assert_eq!(home.pack(&["list"]).1["packs"], json!([]));
+    std::fs::write(&archive, bytes).unwrap();
+    assert_eq!(home.install(&["--locked", &lock, "--registry", &registry]).unwrap(), ["base 1.0.0"]);
+    assert_eq!(home.pack(&["list"]).1["packs"][0]["proof"]["kind"], "selfSigned");
+}
+
+/// The only archive of a registry.
+fn archive_in(registry: &Path) -> PathBuf {
+    let only = |folder: &Path| std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    only(&only(&registry.join("archives")))
+}
+
 /// The file of a locked archive in a registry.
 fn archive_of(registry: &Path, lock: &str, name: &str) -> PathBuf {
     let lock = packs::lock::Lockfile::read(&std::fs::read(lock).unwrap()).unwrap();
