@@ -13,6 +13,7 @@ mod record;
 mod signed;
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ pub struct InstalledPack {
 pub struct DamagedPack {
     /// Its name.
     pub name: PackName,
-    /// Its version.
+    /// Its version; 0.0.0 where not even its versions can be listed.
     pub version: Version,
     /// What is wrong.
     pub error: PackError,
@@ -323,7 +324,18 @@ impl InstalledPacks {
         let (mut records, mut damaged) = (Vec::new(), Vec::new());
         for text in self.root.names().map_err(storage)? {
             let Ok(name) = PackName::parse(&text) else { continue };
-            let versions = self.root.open(&text).map_err(storage)?.names().map_err(storage)?;
+            let versions = match self.root.open(&text).and_then(|folder| folder.names()) {
+                Ok(versions) => versions,
+                // Somebody's file that is called like a pack is none, and neither is what was removed just now.
+                Err(cause) if matches!(cause.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound) => {
+                    continue;
+                }
+                Err(cause) => {
+                    let error = PackError::storage(&format!("{name} cannot be listed"), &cause);
+                    damaged.push(DamagedPack { name, version: Version::new(0, 0, 0), error });
+                    continue;
+                }
+            };
             let mut versions: Vec<Version> =
                 versions.iter().filter_map(|text| version::parse(text)).collect();
             versions.sort();
@@ -352,7 +364,7 @@ impl InstalledPacks {
         let bytes = match bytes {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Err(not_found()),
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Err(not_found()),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => return Err(not_found()),
             Err(cause) => {
                 return Err(PackError::storage(&format!("{name}@{version} cannot be read"), &cause));
             }
@@ -426,14 +438,14 @@ impl InstalledPacks {
     }
 
     /// The agents of the installed packs that this host can use. Of several versions of a pack the highest counts. A pack that is
-    /// damaged does not hide the agents of the others.
+    /// damaged does not hide the agents of the others, and no lower version takes its place.
     ///
     /// # Errors
     /// `pack_storage_failure` when the folder itself cannot be read.
     pub fn agents(&self, host: &HostFacts) -> Result<Vec<CatalogueEntry>, PackError> {
-        let (records, _) = self.survey()?;
+        let (records, damaged) = self.survey()?;
         let mut entries = Vec::new();
-        for record in highest(records).filter(|record| record.kind == crate::kind::PackKind::Node) {
+        for record in highest(records, &damaged).filter(|record| record.kind == crate::kind::PackKind::Node) {
             let Ok(pack) = self.load(&record.name, &record.version, false) else { continue };
             if host.judge(&pack.manifest).is_ok() {
                 entries
@@ -490,14 +502,17 @@ impl InstalledPacks {
     }
 }
 
-/// The highest version of every pack.
-fn highest(records: Vec<InstalledRecord>) -> impl Iterator<Item = InstalledRecord> {
+/// The highest version of every pack, where that is not damaged: whoever can damage a record would choose the version.
+fn highest(records: Vec<InstalledRecord>, damaged: &[DamagedPack]) -> impl Iterator<Item = InstalledRecord> {
     let mut by_name = std::collections::BTreeMap::new();
     for record in records {
         // They come in the order of their versions.
         by_name.insert(record.name.clone(), record);
     }
-    by_name.into_values()
+    let is_above = |pack: &DamagedPack, record: &InstalledRecord| {
+        pack.name == record.name && pack.version > record.version
+    };
+    by_name.into_values().filter(move |record| !damaged.iter().any(|pack| is_above(pack, record)))
 }
 
 fn write_tree(root: &Folder, archive: &Archive) -> std::io::Result<()> {

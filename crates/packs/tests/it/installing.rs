@@ -317,6 +317,27 @@ fn the_catalogue_has_the_agents_of_the_highest_versions() {
     let agents = packs.agents(&host()).unwrap();
     assert_eq!(agents.len(), 1);
     assert_eq!(agents[0].pack_version, "2.0.0");
+    // A damaged one below changes nothing; of a damaged one above, no lower version takes the place.
+    for (version, expected) in [("1.0.0", 1), ("2.0.0", 0)] {
+        let record = folder.path().join(NAME).join(version).join(".interlock/installed.json");
+        let sound = std::fs::read(&record).unwrap();
+        std::fs::write(&record, b"{").unwrap();
+        assert_eq!(packs.agents(&host()).unwrap().len(), expected, "{version}");
+        std::fs::write(&record, sound).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_called_like_a_pack_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    install(&packs, &node_archive(NAME, "1.0.0"), &host()).unwrap();
+    std::fs::write(folder.path().join("vendor.acme.notes"), b"not mine").unwrap();
+    std::os::unix::fs::symlink("/nowhere", folder.path().join("vendor.acme.linked")).unwrap();
+    let (records, damaged) = packs.survey().unwrap();
+    assert_eq!((records.len(), damaged.len()), (1, 0));
+    assert_eq!(packs.manifests().unwrap().len(), 1);
+    assert_eq!(packs.agents(&host()).unwrap(), []);
 }
 
 #[test]
