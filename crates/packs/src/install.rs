@@ -225,25 +225,49 @@ impl InstalledPacks {
         self.keep(judge_as(name, version, install)?)
     }
 
-    fn keep(&self, judged: Judged) -> Result<InstalledPack, PackError> {
-        let _lock = self.lock()?;
-        let (name, version) = (&judged.record.name, &judged.record.version);
+    /// Judges the pack that was asked for as an install would, once those of `first` are installed. Nothing is written.
+    ///
+    /// # Errors
+    /// Those of [`InstalledPacks::install_as`] but for what goes wrong while it is written.
+    pub fn judge_after(
+        &self,
+        first: &[(&PackName, &Version)],
+        name: &PackName,
+        version: &Version,
+        install: &Install<'_>,
+    ) -> Result<(), PackError> {
+        let judged = judge_as(name, version, install)?;
+        if self.same(&judged.record)?.is_none() {
+            self.check_prompt_dependencies(&judged.manifest, first)?;
+        }
+        Ok(())
+    }
+
+    /// What is recorded of the same bytes, if they are installed.
+    fn same(&self, judged: &InstalledRecord) -> Result<Option<InstalledRecord>, PackError> {
+        let (name, version) = (&judged.name, &judged.version);
         match self.record(name, version) {
-            Ok(there) if there.integrity.is(judged.record.integrity) => {
-                let record = self.strengthen(there, &judged.record)?;
-                return Ok(InstalledPack { manifest: judged.manifest, record });
-            }
+            Ok(there) if there.integrity.is(judged.integrity) => Ok(Some(there)),
             Ok(there) => {
                 let message = format!(
                     "{name}@{version} is installed with other bytes, {}; remove it first",
                     there.integrity
                 );
-                return Err(PackError::new(PackErrorCode::IntegrityMismatch, message));
+                Err(PackError::new(PackErrorCode::IntegrityMismatch, message))
             }
-            Err(error) if error.code() == PackErrorCode::NotFound => {}
-            Err(error) => return Err(error),
+            Err(error) if error.code() == PackErrorCode::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
-        self.check_prompt_dependencies(&judged.manifest)?;
+    }
+
+    fn keep(&self, judged: Judged) -> Result<InstalledPack, PackError> {
+        let _lock = self.lock()?;
+        let (name, version) = (&judged.record.name, &judged.record.version);
+        if let Some(there) = self.same(&judged.record)? {
+            let record = self.strengthen(there, &judged.record)?;
+            return Ok(InstalledPack { manifest: judged.manifest, record });
+        }
+        self.check_prompt_dependencies(&judged.manifest, &[])?;
         self.write(&judged)
             .map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be written"), &cause))?;
         Ok(InstalledPack { manifest: judged.manifest, record: judged.record })
@@ -268,13 +292,20 @@ impl InstalledPacks {
     }
 
     /// Prompts are put together when they are used, so what a pack of them builds upon has to be there before it is.
-    fn check_prompt_dependencies(&self, manifest: &Manifest) -> Result<(), PackError> {
+    /// Those of `first` will be.
+    fn check_prompt_dependencies(
+        &self,
+        manifest: &Manifest,
+        first: &[(&PackName, &Version)],
+    ) -> Result<(), PackError> {
         if manifest.kind() != crate::kind::PackKind::Prompt || manifest.common.dependencies.is_empty() {
             return Ok(());
         }
         let (installed, _) = self.survey()?;
         for (name, range) in &manifest.common.dependencies {
-            if !installed.iter().any(|record| record.name == *name && range.matches(&record.version)) {
+            let mut there =
+                installed.iter().map(|record| (&record.name, &record.version)).chain(first.iter().copied());
+            if !there.any(|(known, version)| known == name && range.matches(version)) {
                 let message = format!("{} needs {name} in {range}, which is not installed", manifest.id());
                 return Err(PackError::new(PackErrorCode::PromptPackDependencyUnresolvable, message)
                     .detail("packName", name.as_str()));

@@ -67,9 +67,9 @@ fn all_of(
 ) -> Result<Vec<InstalledRecord>, Failure> {
     let ordered = needed_first(lock)?;
     let (mut kept, mut bytes) = (Vec::new(), 0);
-    for pack in &ordered {
+    for (place, pack) in ordered.iter().enumerate() {
         let archive = fetched(pack)?;
-        installing.judge(pack, &archive)?;
+        installing.judge(pack, &ordered[..place], &archive)?;
         bytes += archive.len();
         kept.push(Some(archive).filter(|_| bytes <= MAX_KEPT_BYTES));
     }
