@@ -89,16 +89,8 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<An
         let lines: Vec<String> = records
             .iter()
             .map(|record| {
-                let lacks = match record.degraded.as_slice() {
-                    [] => String::new(),
-                    missing => format!("; without {}, which this host does not give", missing.join(", ")),
-                };
-                format!(
-                    "{GOOD}{}@{}{GOOD:#} is installed, {}{lacks}.",
-                    record.name,
-                    record.version,
-                    proof(record).0
-                )
+                let (name, version) = (&record.name, &record.version);
+                format!("{GOOD}{name}@{version}{GOOD:#} is installed, {}.", proof(record).0)
             })
             .collect();
         output::text(&lines.join("\n"))?;
