@@ -52,6 +52,7 @@ pub(super) fn exactly(
     let registries = Registries::open(&texts, &access, arguments.offline)?;
     resolve::check_lock(lock, &registries.sources(), arguments.offline)
         .map_err(|error| registries.explained(error))?;
+    registries.tell_passed_over();
     all_of(lock, installing, |pack| {
         let archive = registries.archive(pack)?;
         pack.verify(&archive)?;
@@ -122,6 +123,7 @@ pub(super) fn resolved(
     }
     let lock = resolve::resolve(&request, &registries.sources(), now())
         .map_err(|error| registries.explained(error))?;
+    registries.tell_passed_over();
     if let Some(unused) = request.overrides.keys().find(|pack| !lock.overrides.contains_key(*pack)) {
         return Err(usage(&format!("a version of {unused} is forced, and nothing needs {unused}")));
     }
