@@ -1,8 +1,11 @@
 //! A client of a server: one of ours on this machine, or a registry of packs elsewhere.
 
+use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use canon::error::Envelope;
+use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 
 use crate::commands::serve::{KEY_VARIABLE, LOCAL_KEY};
@@ -14,24 +17,46 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The most bytes of a document that is read; a snapshot of a run is the largest, and is less.
 const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 
+/// What to do about this machine's own server when it does not answer.
+const ABOUT_OWN: &str = "Look at its log, or end it; without a server the run is carried out here.";
+/// What to do about a registry that does not answer.
+const ABOUT_REGISTRY: &str =
+    "Check its address and whether it runs, try again later, or name another one with --registry.";
+
 /// Asks a server, with a key or without.
 pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
     key: Option<String>,
+    advice: &'static str,
 }
 
 impl Client {
     /// A client of the server at `url`, with the key of this machine. That key may do everything here, so the server is
     /// this machine's own and no other.
     pub(crate) fn of(url: &str, settings: &Settings) -> Result<Self, Failure> {
-        Self::with(url, Some(own_key(settings)?))
+        let http = direct().map_err(|error| unreachable_server(url, &*error, ABOUT_OWN))?;
+        Ok(Self { http, url: url.to_owned(), key: Some(own_key(settings)?), advice: ABOUT_OWN })
     }
 
-    /// A client of the server at `url`, with a key that was given for it, or without any.
-    pub(crate) fn with(url: &str, key: Option<String>) -> Result<Self, Failure> {
-        let http = reqwest::Client::builder().build().map_err(|error| unreachable_server(url, &error))?;
-        Ok(Self { http, url: url.to_owned(), key })
+    /// A client of a registry on this machine, which is asked directly.
+    pub(crate) fn of_registry_here(url: &str, key: Option<String>) -> Result<Self, Failure> {
+        Self::of_registry(url, key, direct())
+    }
+
+    /// A client of a registry elsewhere, with a key that was given for it, or without any. The proxy of the environment may be on
+    /// the way there.
+    pub(crate) fn of_registry_elsewhere(url: &str, key: Option<String>) -> Result<Self, Failure> {
+        Self::of_registry(url, key, elsewhere())
+    }
+
+    fn of_registry(url: &str, key: Option<String>, http: Made) -> Result<Self, Failure> {
+        let http = http.map_err(|error| unreachable_server(url, &*error, ABOUT_REGISTRY))?;
+        Ok(Self { http, url: url.to_owned(), key, advice: ABOUT_REGISTRY })
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        unreachable_server(&self.url, error, self.advice)
     }
 
     /// The key, for whoever shows a person how to sign in.
@@ -57,7 +82,7 @@ impl Client {
     /// Reads a document, if it is there.
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
         let request = self.signed_in(self.http.get(format!("{}{path}", self.url))).timeout(PATIENCE);
-        let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         if response.status().as_u16() == 404 {
             return Ok(None);
         }
@@ -67,7 +92,7 @@ impl Client {
     /// Reads bytes, at most so many, if they are there.
     pub(crate) async fn find_bytes(&self, path: &str, most: usize) -> Result<Option<Vec<u8>>, Failure> {
         let request = self.signed_in(self.http.get(format!("{}{path}", self.url))).timeout(PATIENCE);
-        let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         match response.status() {
             status if status.is_success() => self.bytes(response, most).await.map(Some),
             status if status.as_u16() == 404 => Ok(None),
@@ -78,9 +103,7 @@ impl Client {
     /// The bytes of an answer, at most so many: a server that never stops sending is left.
     async fn bytes(&self, mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
-        while let Some(chunk) =
-            response.chunk().await.map_err(|error| unreachable_server(&self.url, &error))?
-        {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             if bytes.len() + chunk.len() > most {
                 return Err(refused(&format!("the server at {} sends more than {most} bytes", self.url)));
             }
@@ -101,7 +124,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         self.read(response).await
     }
 
@@ -115,7 +138,7 @@ impl Client {
 
     async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {
         let request = self.signed_in(request).header("Content-Type", "application/json").timeout(PATIENCE);
-        let response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         self.read(response).await
     }
 
@@ -144,11 +167,9 @@ impl Client {
     ) -> Result<(), Failure> {
         let request = self.signed_in(self.http.get(format!("{}{path}", self.url)));
         let request = request.header("Accept", "text/event-stream");
-        let mut response = request.send().await.map_err(|error| unreachable_server(&self.url, &error))?;
+        let mut response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let mut rest = Vec::new();
-        while let Some(chunk) =
-            response.chunk().await.map_err(|error| unreachable_server(&self.url, &error))?
-        {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             rest.extend_from_slice(&chunk);
             while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = rest.drain(..=end).collect();
@@ -168,6 +189,37 @@ impl Client {
 pub(crate) enum Enough {
     Yes,
     No,
+}
+
+/// A client of HTTP, or why there is none.
+type Made = Result<reqwest::Client, Box<dyn Error + Send + Sync>>;
+
+/// For servers on this machine. No proxy of the environment is asked: it would be told the key, which may do everything here.
+pub(crate) fn direct() -> Made {
+    Ok(reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls(Vec::new())?).build()?)
+}
+
+/// For servers elsewhere, with the authorities of the system.
+fn elsewhere() -> Made {
+    let authorities = rustls_native_certs::load_native_certs().certs;
+    Ok(reqwest::Client::builder().tls_backend_preconfigured(tls(authorities)?).build()?)
+}
+
+/// A system without authorities is no reason to ask nobody: only who has to prove something to them is not believed.
+fn tls(authorities: Vec<CertificateDer<'static>>) -> Result<rustls::ClientConfig, rustls::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(authorities);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let settings =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(settings.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Waits until this machine's own server answers.
+pub(crate) async fn until_ready(url: &str) -> Result<(), Failure> {
+    let http = direct().map_err(|error| unreachable_server(url, &*error, ABOUT_OWN))?;
+    let answered = http.get(format!("{url}/readyz")).send().await;
+    answered.map(drop).map_err(|error| unreachable_server(url, &error, ABOUT_OWN))
 }
 
 /// The key of this machine: that of the environment, or the one that `serve` made.
@@ -204,11 +256,12 @@ fn refusal(message: &str) -> Envelope {
     Envelope::new(CommandErrorCode::HostRefused, message).suggest("See what the server says, and try again.")
 }
 
-pub(crate) fn unreachable_server(url: &str, error: &reqwest::Error) -> Failure {
-    Envelope::new(
-        CommandErrorCode::ServerUnreachable,
-        format!("the server at {url} does not answer: {error}"),
-    )
-    .suggest("Look at its log, or end it; without a server the run is carried out here.")
-    .into()
+fn unreachable_server(url: &str, error: &(dyn Error + 'static), advice: &str) -> Failure {
+    // What is around it says only that a request was sent.
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let message = format!("the server at {url} does not answer: {cause}");
+    Envelope::new(CommandErrorCode::ServerUnreachable, message).suggest(advice).into()
 }

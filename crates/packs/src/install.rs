@@ -13,6 +13,7 @@ mod record;
 mod signed;
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ pub struct InstalledPack {
 pub struct DamagedPack {
     /// Its name.
     pub name: PackName,
-    /// Its version.
+    /// Its version; 0.0.0 where not even its versions can be listed.
     pub version: Version,
     /// What is wrong.
     pub error: PackError,
@@ -224,25 +225,49 @@ impl InstalledPacks {
         self.keep(judge_as(name, version, install)?)
     }
 
-    fn keep(&self, judged: Judged) -> Result<InstalledPack, PackError> {
-        let _lock = self.lock()?;
-        let (name, version) = (&judged.record.name, &judged.record.version);
+    /// Judges the pack that was asked for as an install would, once those of `first` are installed. Nothing is written.
+    ///
+    /// # Errors
+    /// Those of [`InstalledPacks::install_as`] but for what goes wrong while it is written.
+    pub fn judge_after(
+        &self,
+        first: &[(&PackName, &Version)],
+        name: &PackName,
+        version: &Version,
+        install: &Install<'_>,
+    ) -> Result<(), PackError> {
+        let judged = judge_as(name, version, install)?;
+        if self.same(&judged.record)?.is_none() {
+            self.check_prompt_dependencies(&judged.manifest, first)?;
+        }
+        Ok(())
+    }
+
+    /// What is recorded of the same bytes, if they are installed.
+    fn same(&self, judged: &InstalledRecord) -> Result<Option<InstalledRecord>, PackError> {
+        let (name, version) = (&judged.name, &judged.version);
         match self.record(name, version) {
-            Ok(there) if there.integrity.is(judged.record.integrity) => {
-                let record = self.strengthen(there, &judged.record)?;
-                return Ok(InstalledPack { manifest: judged.manifest, record });
-            }
+            Ok(there) if there.integrity.is(judged.integrity) => Ok(Some(there)),
             Ok(there) => {
                 let message = format!(
                     "{name}@{version} is installed with other bytes, {}; remove it first",
                     there.integrity
                 );
-                return Err(PackError::new(PackErrorCode::IntegrityMismatch, message));
+                Err(PackError::new(PackErrorCode::IntegrityMismatch, message))
             }
-            Err(error) if error.code() == PackErrorCode::NotFound => {}
-            Err(error) => return Err(error),
+            Err(error) if error.code() == PackErrorCode::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
-        self.check_prompt_dependencies(&judged.manifest)?;
+    }
+
+    fn keep(&self, judged: Judged) -> Result<InstalledPack, PackError> {
+        let _lock = self.lock()?;
+        let (name, version) = (&judged.record.name, &judged.record.version);
+        if let Some(there) = self.same(&judged.record)? {
+            let record = self.strengthen(there, &judged.record)?;
+            return Ok(InstalledPack { manifest: judged.manifest, record });
+        }
+        self.check_prompt_dependencies(&judged.manifest, &[])?;
         self.write(&judged)
             .map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be written"), &cause))?;
         Ok(InstalledPack { manifest: judged.manifest, record: judged.record })
@@ -267,13 +292,20 @@ impl InstalledPacks {
     }
 
     /// Prompts are put together when they are used, so what a pack of them builds upon has to be there before it is.
-    fn check_prompt_dependencies(&self, manifest: &Manifest) -> Result<(), PackError> {
+    /// Those of `first` will be.
+    fn check_prompt_dependencies(
+        &self,
+        manifest: &Manifest,
+        first: &[(&PackName, &Version)],
+    ) -> Result<(), PackError> {
         if manifest.kind() != crate::kind::PackKind::Prompt || manifest.common.dependencies.is_empty() {
             return Ok(());
         }
         let (installed, _) = self.survey()?;
         for (name, range) in &manifest.common.dependencies {
-            if !installed.iter().any(|record| record.name == *name && range.matches(&record.version)) {
+            let mut there =
+                installed.iter().map(|record| (&record.name, &record.version)).chain(first.iter().copied());
+            if !there.any(|(known, version)| known == name && range.matches(version)) {
                 let message = format!("{} needs {name} in {range}, which is not installed", manifest.id());
                 return Err(PackError::new(PackErrorCode::PromptPackDependencyUnresolvable, message)
                     .detail("packName", name.as_str()));
@@ -323,7 +355,18 @@ impl InstalledPacks {
         let (mut records, mut damaged) = (Vec::new(), Vec::new());
         for text in self.root.names().map_err(storage)? {
             let Ok(name) = PackName::parse(&text) else { continue };
-            let versions = self.root.open(&text).map_err(storage)?.names().map_err(storage)?;
+            let versions = match self.root.open(&text).and_then(|folder| folder.names()) {
+                Ok(versions) => versions,
+                // Somebody's file that is called like a pack is none, and neither is what was removed just now.
+                Err(cause) if matches!(cause.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound) => {
+                    continue;
+                }
+                Err(cause) => {
+                    let error = PackError::storage(&format!("{name} cannot be listed"), &cause);
+                    damaged.push(DamagedPack { name, version: Version::new(0, 0, 0), error });
+                    continue;
+                }
+            };
             let mut versions: Vec<Version> =
                 versions.iter().filter_map(|text| version::parse(text)).collect();
             versions.sort();
@@ -352,7 +395,7 @@ impl InstalledPacks {
         let bytes = match bytes {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Err(not_found()),
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Err(not_found()),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => return Err(not_found()),
             Err(cause) => {
                 return Err(PackError::storage(&format!("{name}@{version} cannot be read"), &cause));
             }
@@ -426,14 +469,14 @@ impl InstalledPacks {
     }
 
     /// The agents of the installed packs that this host can use. Of several versions of a pack the highest counts. A pack that is
-    /// damaged does not hide the agents of the others.
+    /// damaged does not hide the agents of the others, and no lower version takes its place.
     ///
     /// # Errors
     /// `pack_storage_failure` when the folder itself cannot be read.
     pub fn agents(&self, host: &HostFacts) -> Result<Vec<CatalogueEntry>, PackError> {
-        let (records, _) = self.survey()?;
+        let (records, damaged) = self.survey()?;
         let mut entries = Vec::new();
-        for record in highest(records).filter(|record| record.kind == crate::kind::PackKind::Node) {
+        for record in highest(records, &damaged).filter(|record| record.kind == crate::kind::PackKind::Node) {
             let Ok(pack) = self.load(&record.name, &record.version, false) else { continue };
             if host.judge(&pack.manifest).is_ok() {
                 entries
@@ -490,14 +533,17 @@ impl InstalledPacks {
     }
 }
 
-/// The highest version of every pack.
-fn highest(records: Vec<InstalledRecord>) -> impl Iterator<Item = InstalledRecord> {
+/// The highest version of every pack, where that is not damaged: whoever can damage a record would choose the version.
+fn highest(records: Vec<InstalledRecord>, damaged: &[DamagedPack]) -> impl Iterator<Item = InstalledRecord> {
     let mut by_name = std::collections::BTreeMap::new();
     for record in records {
         // They come in the order of their versions.
         by_name.insert(record.name.clone(), record);
     }
-    by_name.into_values()
+    let is_above = |pack: &DamagedPack, record: &InstalledRecord| {
+        pack.name == record.name && pack.version > record.version
+    };
+    by_name.into_values().filter(move |record| !damaged.iter().any(|pack| is_above(pack, record)))
 }
 
 fn write_tree(root: &Folder, archive: &Archive) -> std::io::Result<()> {

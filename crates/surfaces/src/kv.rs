@@ -12,8 +12,8 @@ use crate::keyed::Stored;
 use crate::served::Answer;
 use crate::value::value_of;
 
-pub use self::embedded::EmbeddedKv;
 pub(crate) use self::embedded::sweep;
+pub use self::embedded::{EmbeddedKv, MAX_LISTED};
 pub use self::json::ServedKv;
 
 /// Keys and values of a tenant.

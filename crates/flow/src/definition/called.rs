@@ -69,6 +69,8 @@ const fn mcp(method: &'static str) -> Family {
 const NAMESPACE: Member = may("namespace", Kind::Text);
 /// Ten years: the longest lifetime that any store has.
 const TTL: Member = may("ttlSeconds", Kind::Count(1, 315_360_000));
+/// A week: the longest that something is kept in a cache, or that a signed address is good for.
+const SHORT_TTL: Member = may("ttlSeconds", Kind::Count(1, 604_800));
 const LIMIT: Member = may("limit", Kind::Count(1, 1000));
 /// As whom the trigger of a node reads. Without one it is refused.
 const GROUP: Member = may("consumerGroup", Kind::Text);
@@ -156,7 +158,7 @@ called! {
     /// Reads a value that may be forgotten.
     CacheGet => "core.storage.cache-get", on("cache", "get"), [NAMESPACE];
     /// Keeps a value for a while.
-    CachePut => "core.storage.cache-put", on("cache", "put"), [NAMESPACE, TTL];
+    CachePut => "core.storage.cache-put", on("cache", "put"), [NAMESPACE, SHORT_TTL];
     /// Forgets a value.
     CacheEvict => "core.storage.cache-evict", on("cache", "evict"), [NAMESPACE];
     /// Keeps bytes.
@@ -164,7 +166,8 @@ called! {
     /// Reads bytes.
     BlobGet => "core.storage.blob-get", on("blob", "get"), [BUCKET];
     /// Makes an address under which bytes can be read for a while.
-    BlobPresign => "core.storage.blob-presign", on("blob", "presign"), [BUCKET, TTL, may("operation", Kind::Word(&["get", "put"]))];
+    BlobPresign => "core.storage.blob-presign", on("blob", "presign"),
+        [BUCKET, SHORT_TTL, may("operation", Kind::Word(&["get", "put"]))];
     /// Puts a message into a queue.
     QueueEnqueue => "core.storage.queue-enqueue", on("queueBus", "publish"),
         [QUEUE, may("delaySeconds", Kind::Count(0, DELAY_SECONDS))];
@@ -267,8 +270,10 @@ impl Kind {
             Self::Flag => json!({"type": "boolean"}),
             Self::Count(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
             Self::List => json!({"type": "array", "maxItems": 1000}),
+            // A lone `-` names nothing.
             Self::Order => json!({
-                "type": "array", "maxItems": 8, "items": {"type": "string", "minLength": 1, "maxLength": 257},
+                "type": "array", "maxItems": 8,
+                "items": {"type": "string", "minLength": 1, "maxLength": 257, "not": {"const": "-"}},
             }),
             Self::Key => json!({"type": "array", "minItems": 1, "maxItems": 1, "items": {"enum": ["id"]}}),
             Self::Word(words) => json!({"enum": words}),

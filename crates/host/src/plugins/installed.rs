@@ -18,7 +18,7 @@ use packs::manifest::{Content, HostMethod, PluginSurface, UiPlugin};
 use packs::name::PackName;
 use packs::path::EntryPath;
 use packs::trust::Proof;
-use packs::{PackError, version};
+use packs::{PackError, PackErrorCode, version};
 
 use super::{Allowed, MAX_ENTRY_BYTES, frame};
 
@@ -42,7 +42,8 @@ pub struct PluginPack {
     pub plugins: Vec<Plugin>,
     /// What is wrong with it, in a sentence.
     pub problem: Option<String>,
-    record: InstalledRecord,
+    /// None where it cannot be read.
+    record: Option<InstalledRecord>,
 }
 
 /// A plugin.
@@ -163,7 +164,7 @@ impl Plugins {
         let (_, packs) = self.packs();
         let pack = packs.iter().find(|pack| pack.name == name && pack.version == version)?;
         let plugin = pack.plugins.iter().find(|plugin| plugin.entry == entry)?;
-        let bytes = self.packs.read_file(&pack.record, &EntryPath::parse(entry).ok()?).ok()?;
+        let bytes = self.packs.read_file(pack.record.as_ref()?, &EntryPath::parse(entry).ok()?).ok()?;
         // Several plugins may have one document; it may do what each of them may do.
         let connect: Vec<String> = pack
             .plugins
@@ -175,33 +176,37 @@ impl Plugins {
         Some(Document { bytes, policy: frame::policy(&self.ancestors, &connect) })
     }
 
-    /// Reads every pack of plugins, the highest version of each.
+    /// Reads every pack of plugins, the highest version of each. One whose record is damaged is not replaced by the one before it:
+    /// whoever can damage a record would choose the version.
     fn read(&self) -> Vec<PluginPack> {
-        let mut highest: BTreeMap<String, InstalledRecord> = BTreeMap::new();
+        let mut highest: BTreeMap<String, PluginPack> = BTreeMap::new();
         for name in names(&self.root).iter().filter_map(|name| PackName::parse(name).ok()) {
             let versions = names(&self.root.join(name.as_str()));
             let mut versions: Vec<_> = versions.iter().filter_map(|text| version::parse(text)).collect();
             versions.sort();
-            // A version whose record cannot be read is not known to be anything.
-            let found = versions.iter().rev().find_map(|version| self.packs.record(&name, version).ok());
-            if let Some(record) = found.filter(|record| record.kind == PackKind::FrontendPlugin) {
-                highest.insert(name.as_str().to_owned(), record);
+            let records = versions.into_iter().rev().map(|version| {
+                let record = self.packs.record(&name, &version);
+                (version, record)
+            });
+            let is_there = |record: &Result<InstalledRecord, PackError>| !matches!(record, Err(error) if error.code() == PackErrorCode::NotFound);
+            let mut records = records.filter(|(_, record)| is_there(record));
+            let Some((version, record)) = records.next() else { continue };
+            let is_plugins = |record: &InstalledRecord| record.kind == PackKind::FrontendPlugin;
+            let shown = match &record {
+                Ok(record) => is_plugins(record),
+                // It is not known to be anything itself; its other versions say what it was.
+                Err(_) => records.any(|(_, record)| record.is_ok_and(|record| is_plugins(&record))),
+            };
+            if shown {
+                highest.insert(name.as_str().to_owned(), unread(&name, &version, record));
             }
         }
-        highest.into_values().take(MAX_PACKS).map(|record| self.load(record)).collect()
+        highest.into_values().take(MAX_PACKS).map(|pack| self.load(pack)).collect()
     }
 
-    fn load(&self, record: InstalledRecord) -> PluginPack {
-        let mut pack = PluginPack {
-            name: record.name.as_str().to_owned(),
-            version: record.version.to_string(),
-            owner: owner(record.name.as_str()),
-            description: None,
-            plugins: Vec::new(),
-            problem: None,
-            record,
-        };
-        match self.plugins(&pack.record) {
+    fn load(&self, mut pack: PluginPack) -> PluginPack {
+        let Some(record) = &pack.record else { return pack };
+        match self.plugins(record) {
             Ok((description, plugins)) => {
                 pack.description = description;
                 pack.plugins = plugins;
@@ -251,7 +256,8 @@ impl Plugins {
     /// The files whose change makes a pack another.
     fn files(&self, pack: &PluginPack) -> Vec<PathBuf> {
         let folder = self.root.join(&pack.name).join(&pack.version);
-        let mut files: Vec<PathBuf> = pack.record.files.iter().map(|file| folder.join(&file.path)).collect();
+        let recorded = pack.record.iter().flat_map(|record| &record.files);
+        let mut files: Vec<PathBuf> = recorded.map(|file| folder.join(&file.path)).collect();
         files.push(folder.join(packs::path::RESERVED).join("installed.json"));
         files
     }
@@ -271,6 +277,27 @@ impl Plugins {
                 (path, stamp)
             })
             .collect()
+    }
+}
+
+/// A pack of which no more than its record was looked at.
+fn unread(
+    name: &PackName,
+    version: &version::Version,
+    record: Result<InstalledRecord, PackError>,
+) -> PluginPack {
+    let (record, problem) = match record {
+        Ok(record) => (Some(record), None),
+        Err(error) => (None, Some(format!("It is not what was installed: {error}"))),
+    };
+    PluginPack {
+        name: name.as_str().to_owned(),
+        version: version.to_string(),
+        owner: owner(name.as_str()),
+        description: None,
+        plugins: Vec::new(),
+        problem,
+        record,
     }
 }
 

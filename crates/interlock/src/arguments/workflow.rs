@@ -196,8 +196,9 @@ Examples:
   Which ids did the nodes get?
     interlock workflow expand order.json vendor.acme.second-look --on packed --parameters p.json --json | jq .idMap
 
-  Only if this key has signed the pack, and behind a node instead of into an edge:
-    interlock workflow expand order.json vendor.acme.second-look@1.0.0 --after pack --key acme.pem.pub
+  Only if this key had signed the pack before it was installed, and behind a node instead of into an edge:
+    interlock workflow expand order.json vendor.acme.second-look@1.0.0 --after pack --parameters p.json \\
+        --key acme.pem.pub
 
 Where it is put:
   --on EDGE       into an edge: A -> B becomes A -> chain -> B. Its condition is asked before the chain,

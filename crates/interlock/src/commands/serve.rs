@@ -28,7 +28,7 @@ use host::system::{Entropy as _, SystemClock, SystemEntropy};
 use storage::sqlite::{OpenError, SqliteRuns};
 
 use crate::arguments::{Globals, Serve};
-use crate::client::{Client, unreachable_server};
+use crate::client::{Client, until_ready};
 use crate::failure::{Answer, CommandErrorCode, Failure};
 use crate::log;
 use crate::output;
@@ -73,8 +73,7 @@ impl Opened {
     /// A client with the key of this machine, once the server answers.
     pub(crate) async fn client_once_served(&self) -> Result<Client, Failure> {
         // The listener is there already: the request waits until somebody accepts it.
-        let ready = reqwest::get(format!("{}/readyz", self.url)).await;
-        ready.map_err(|error| unreachable_server(&self.url, &error))?;
+        until_ready(&self.url).await?;
         Client::of(&self.url, &self.settings)
     }
 }

@@ -42,10 +42,11 @@ pub fn well_known(rules: &PublishRules) -> Value {
 }
 
 impl<S: RegistryStore> Registry<S> {
-    /// The catalogue of all packs: `GET /v1/index.json`.
-    pub fn index(&self, now: Millis) -> Value {
+    /// The catalogue of all packs that may be shown: `GET /v1/index.json`.
+    pub fn index(&self, now: Millis, is_shown: impl Fn(&PackName) -> bool) -> Value {
         let packs = self.read();
-        let entries: Vec<Value> = packs.values().filter_map(entry).collect();
+        let shown_packs = packs.values().filter(|record| is_shown(&record.name));
+        let entries: Vec<Value> = shown_packs.filter_map(entry).collect();
         json!({"registryVersion": "1", "generatedAt": shown(now), "packCount": entries.len(), "packs": entries})
     }
 
@@ -98,8 +99,9 @@ impl<S: RegistryStore> Registry<S> {
         Ok(Value::Object(document))
     }
 
-    /// The packs that have all the words in their name, description or keywords: `GET /v1/packs/-/search?q=`.
-    pub fn search(&self, query: &str) -> Value {
+    /// The packs that have all the words in their name, description or keywords: `GET /v1/packs/-/search?q=`. Only those
+    /// that may be shown count.
+    pub fn search(&self, query: &str, is_shown: impl Fn(&PackName) -> bool) -> Value {
         let words: Vec<String> = query.split_whitespace().take(16).map(str::to_lowercase).collect();
         let packs = self.read();
         let found = packs.values().filter(|record| {
@@ -108,19 +110,22 @@ impl<S: RegistryStore> Registry<S> {
             let all = format!("{} {} {}", record.name, text("description"), text("keywords")).to_lowercase();
             words.iter().all(|word| all.contains(word))
         });
+        let found = found.filter(|record| is_shown(&record.name));
         let found: Vec<Value> = found.filter_map(entry).take(MAX_FOUND).collect();
         json!({"q": query, "total": found.len(), "results": found})
     }
 
-    /// The packs that bring a type of node, a chain or a template: `GET /v1/packs/-/by-type/{typeId}`.
-    pub fn by_type(&self, type_id: &str) -> Value {
+    /// The packs that bring a type of node, a chain or a template: `GET /v1/packs/-/by-type/{typeId}`. Only those that may
+    /// be shown count.
+    pub fn by_type(&self, type_id: &str, is_shown: impl Fn(&PackName) -> bool) -> Value {
         let packs = self.read();
         let brings = |record: &&PackRecord| {
             record
                 .latest()
                 .is_some_and(|latest| type_ids(latest).iter().any(|id| id.as_str() == Some(type_id)))
         };
-        let found: Vec<Value> = packs.values().filter(brings).filter_map(entry).take(MAX_FOUND).collect();
+        let found = packs.values().filter(|record| is_shown(&record.name)).filter(brings);
+        let found: Vec<Value> = found.filter_map(entry).take(MAX_FOUND).collect();
         json!({"typeId": type_id, "packs": found})
     }
 }

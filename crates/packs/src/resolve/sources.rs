@@ -39,7 +39,7 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// It does not answer.
-    #[error("the registry does not answer: {0}")]
+    #[error("a registry cannot be asked: {0}")]
     Unreachable(String),
     /// It answers, and gives nothing: it wants a key, or is no registry. Nobody else is asked in its place, since what is private
     /// there could be somebody else's under the same name elsewhere.

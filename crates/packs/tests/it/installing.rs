@@ -1,6 +1,7 @@
 //! Packs on the disk: whole, or absent.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use packs::PackErrorCode as Code;
 use packs::archive::Limits;
@@ -317,6 +318,60 @@ fn the_catalogue_has_the_agents_of_the_highest_versions() {
     let agents = packs.agents(&host()).unwrap();
     assert_eq!(agents.len(), 1);
     assert_eq!(agents[0].pack_version, "2.0.0");
+    // A damaged one below changes nothing; of a damaged one above, no lower version takes the place.
+    for (version, expected) in [("1.0.0", 1), ("2.0.0", 0)] {
+        let record = folder.path().join(NAME).join(version).join(".interlock/installed.json");
+        let sound = std::fs::read(&record).unwrap();
+        std::fs::write(&record, b"{").unwrap();
+        assert_eq!(packs.agents(&host()).unwrap().len(), expected, "{version}");
+        std::fs::write(&record, sound).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_called_like_a_pack_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    install(&packs, &node_archive(NAME, "1.0.0"), &host()).unwrap();
+    std::fs::write(folder.path().join("vendor.acme.notes"), b"not mine").unwrap();
+    std::os::unix::fs::symlink("/nowhere", folder.path().join("vendor.acme.linked")).unwrap();
+    let (records, damaged) = packs.survey().unwrap();
+    assert_eq!((records.len(), damaged.len()), (1, 0));
+    assert_eq!(packs.manifests().unwrap().len(), 1);
+    assert_eq!(packs.agents(&host()).unwrap(), []);
+}
+
+#[test]
+fn what_is_judged_is_refused_for_all_that_an_install_would_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = InstalledPacks::open(folder.path()).unwrap();
+    let (name, one, two) = (name(), one(), Version::new(2, 0, 0));
+    let judged = |archive: &[u8], first: &[(&PackName, &Version)]| {
+        let manifest = packs::install::judge(&asked(archive)).unwrap().manifest.common;
+        packs
+            .judge_after(first, &manifest.name, &manifest.version, &asked(archive))
+            .map_err(|error| error.code())
+    };
+    let mut manifest = every_kind()[2].clone();
+    manifest["dependencies"] = json!({NAME: "^1"});
+    let prompts = packed(&manifest, &[]);
+    let missing = Err(Code::PromptPackDependencyUnresolvable);
+    assert_eq!(judged(&prompts, &[]), missing);
+    assert_eq!(judged(&prompts, &[(&name, &two)]), missing);
+    assert_eq!(judged(&prompts, &[(&name, &one)]), Ok(()));
+    assert!(packs.list().unwrap().is_empty(), "nothing is written");
+    let archive = node_archive(NAME, "1.0.0");
+    install(&packs, &archive, &host()).unwrap();
+    assert_eq!(judged(&archive, &[]), Ok(()));
+    assert_eq!(judged(&prompts, &[]), Ok(()));
+    let other = packed(&node_pack(NAME, "1.0.0"), &[("nodes.wasm", b"other")]);
+    assert_eq!(judged(&other, &[]), Err(Code::IntegrityMismatch));
+}
+
+fn asked(archive: &[u8]) -> Install<'_> {
+    static GIVEN: LazyLock<(HostFacts, TrustPolicy)> = LazyLock::new(|| (host(), TrustPolicy::open()));
+    let (host, policy) = &*GIVEN;
+    Install { archive, expected: None, policy, host, limits: Limits::DEFAULT, now: Millis(0) }
 }
 
 #[test]

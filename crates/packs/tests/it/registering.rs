@@ -80,14 +80,14 @@ fn story<S: RegistryStore>(registry: Registry<S>, again: impl FnOnce(Registry<S>
         Code::NotFound
     );
 
-    let index = registry.index(Millis(0));
+    let index = registry.index(Millis(0), |_| true);
     assert_eq!(index["packCount"], 2);
     let line = index["packs"].as_array().unwrap().iter().find(|pack| pack["name"] == NAME).unwrap();
     assert_eq!(line["typeIds"], json!(["acme.fetch"]));
     assert_eq!(line["latest"], "1.1.0");
-    assert_eq!(registry.by_type("acme.fetch")["packs"].as_array().unwrap().len(), 2);
-    assert_eq!(registry.by_type("acme.none")["packs"].as_array().unwrap().len(), 0);
-    assert_eq!(registry.search("ACME-two tools")["total"], 1);
+    assert_eq!(registry.by_type("acme.fetch", |_| true)["packs"].as_array().unwrap().len(), 2);
+    assert_eq!(registry.by_type("acme.none", |_| true)["packs"].as_array().unwrap().len(), 0);
+    assert_eq!(registry.search("ACME-two tools", |_| true)["total"], 1);
 
     // Yanked: out of ranges, still there by name.
     let (pack, newest) = (name(NAME), version("1.1.0"));
@@ -226,4 +226,17 @@ fn a_key_is_followed_only_by_one_that_it_signed_for() {
         Err(PublishErrorCode::SignatureInvalid)
     );
     assert_eq!(publish(&registry, NAME, "1.1.0", &signed("1.1.0", 2), OURS), Ok(Published::New));
+}
+
+#[test]
+fn what_is_not_shown_takes_no_room_among_what_is_found() {
+    let registry = Registry::open(MemoryStore::default()).unwrap();
+    let hidden = (0..=packs::registry::MAX_FOUND).map(|n| format!("vendor.acme.a{n}"));
+    for pack in hidden.chain([NAME.to_owned()]) {
+        publish(&registry, &pack, "1.0.0", &node_archive(&pack, "1.0.0"), OURS).unwrap();
+    }
+    let is_shown = |pack: &PackName| pack.as_str() == NAME;
+    assert_eq!(registry.index(Millis(0), is_shown)["packCount"], 1);
+    assert_eq!(registry.search("acme", is_shown)["total"], 1);
+    assert_eq!(registry.by_type("acme.fetch", is_shown)["packs"].as_array().unwrap().len(), 1);
 }

@@ -20,7 +20,7 @@ use crate::value::{bytes_of, same, value_of};
 
 const TABLE: Keyed = keyed!("kv");
 /// How many keys are listed at once.
-pub(super) const LISTED: usize = 1000;
+pub const MAX_LISTED: usize = 1000;
 /// How many keys that are over are removed to make room in a tenant that is full.
 const ROOM: usize = 1024;
 
@@ -179,7 +179,7 @@ fn exhausted(tenant: &Tenant, limits: &Limits) -> SurfaceError {
 }
 
 fn list(connection: &Connection, scope: &Scope, page: &KeyPage) -> rusqlite::Result<Keys> {
-    let limit = page.limit.clamp(1, LISTED);
+    let limit = page.limit.clamp(1, MAX_LISTED);
     // Behind the last key, and at or behind the prefix; a key is its own successor with a byte 0 less than anything else.
     let (from, is_behind) = match &page.after {
         Some(after) if after.as_str() >= page.prefix.as_str() => (after.as_str(), true),

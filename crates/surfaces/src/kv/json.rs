@@ -63,7 +63,7 @@ impl ServedKv {
                 let mut args = Args::new(args, &["prefix", "cursor", "limit"])?;
                 let prefix = args.optional_text("prefix")?.unwrap_or_default();
                 let after = args.optional_text("cursor")?;
-                let listed = super::embedded::LISTED;
+                let listed = super::MAX_LISTED;
                 let limit = args.optional_count("limit", 1, listed as u64)?;
                 let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(listed);
                 let listed = self.kv.list(scope, KeyPage { prefix, after, limit }).await?;

@@ -201,6 +201,14 @@ fn a_plugin_is_handed_out_only_while_it_is_what_somebody_trusted_signed() {
     assert!(plugins.packs().1[0].problem.is_some());
     install(folder.path(), "1.4.0", &plugin, b"<p>good", true);
     assert_eq!(plugins.document("/vendor.acme.x/1.4.0/index.html").unwrap().bytes, b"<p>good");
+    // A version whose record is damaged is not replaced by the one before it either.
+    install(folder.path(), "1.5.0", &plugin, b"<p>later", true);
+    std::fs::write(folder.path().join("vendor.acme.x/1.5.0/.interlock/installed.json"), "{").unwrap();
+    assert!(plugins.find("vendor.acme.x", "editor").is_none());
+    assert!(plugins.document("/vendor.acme.x/1.4.0/index.html").is_none());
+    let packs = plugins.packs().1;
+    assert_eq!((packs.len(), packs[0].version.as_str()), (1, "1.5.0"));
+    assert!(packs[0].problem.as_ref().unwrap().contains("not what was installed"));
 }
 
 #[test]

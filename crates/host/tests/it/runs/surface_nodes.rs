@@ -703,6 +703,10 @@ async fn what_a_surface_would_not_heed_is_refused_when_it_is_registered() {
     let cases = [
         ("storage.kv-list", json!({"limit": 0})),
         ("storage.kv-set", json!({"ttlSeconds": 0})),
+        ("storage.kv-set", json!({"ttlSeconds": 315_360_001})),
+        ("storage.cache-put", json!({"ttlSeconds": 604_801})),
+        ("storage.blob-presign", json!({"ttlSeconds": 604_801})),
+        ("storage.table-query", json!({"table": "t", "orderBy": ["-"]})),
         ("storage.table-query", json!({"table": "t", "orderBy": "n"})),
         ("storage.table-query", json!({"table": "t", "orderBy": [{"column": "n"}]})),
         ("storage.table-query", json!({"table": "t", "orderBy": nine})),
@@ -726,6 +730,31 @@ async fn what_a_surface_would_not_heed_is_refused_when_it_is_registered() {
         let refusal = refused.err().unwrap_or_else(|| panic!("{kind} {config}"));
         assert_eq!(refusal.code.as_str(), "validation_error", "{kind} {config}");
     }
+}
+
+#[test]
+fn what_may_be_registered_is_what_the_surfaces_take() {
+    let limits = surfaces::Limits::default();
+    let expected = [
+        ("core.storage.kv-set", "ttlSeconds", limits.kv_ttl_seconds),
+        ("core.storage.kv-list", "limit", surfaces::kv::MAX_LISTED as u64),
+        ("core.storage.table-query", "limit", surfaces::table::MAX_PAGE as u64),
+        ("core.storage.cache-put", "ttlSeconds", limits.cache_ttl_seconds),
+        ("core.storage.blob-presign", "ttlSeconds", surfaces::blob::MAX_PRESIGN_SECONDS),
+        ("core.storage.queue-enqueue", "delaySeconds", surfaces::queue::MAX_DELAY_MS / 1000),
+        ("core.storage.queue-dequeue", "durationMs", surfaces::queue::MAX_LEASE_MS),
+        ("core.db.search-query", "limit", SearchLimits::default().hits as u64),
+        ("core.db.vector-query", "topK", VectorLimits::default().matches as u64),
+    ];
+    let mut found = Vec::new();
+    for called in CalledType::ALL {
+        for (name, schema) in called.config_schema()["properties"].as_object().unwrap() {
+            if let Some(most) = schema["maximum"].as_u64() {
+                found.push((called.as_str(), name.clone(), most));
+            }
+        }
+    }
+    assert_eq!(found, expected.map(|(called, name, most)| (called, name.to_owned(), most)));
 }
 
 #[tokio::test]

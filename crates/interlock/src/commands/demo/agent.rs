@@ -43,7 +43,8 @@ const SCRIPT: [(&str, &[&str]); 3] = [
 pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
     let endpoint = text(&connect["endpoint"]);
     let config = StreamableHttpClientTransportConfig::with_uri(endpoint).auth_header(text(&connect["key"]));
-    let connected = ().serve(StreamableHttpClientTransport::from_config(config)).await;
+    let http = crate::client::direct().map_err(|error| unreachable_host(&error))?;
+    let connected = ().serve(StreamableHttpClientTransport::with_client(http, config)).await;
     let agent = Agent { connection: connected.map_err(|error| unreachable_host(&error))? };
     let mut place =
         agent.call(json!({"continueToken": connect["continueToken"], "intent": "rehydrate"})).await?;

@@ -85,12 +85,12 @@ impl<'s> Access<'s> {
     /// A client of the registry at that address, with the key that is for it.
     pub(super) fn client(&self, url: &str) -> Result<Client, Failure> {
         if let Some(key) = self.given.get(url) {
-            return Client::with(url, Some(key.clone()));
+            return client_of(url, Some(key.clone()));
         }
         match self.own_server(url) {
             // What was announced is asked, however the address was spelt: the key goes to that process alone.
-            Some(own) => Client::with(&own, own_key(self.settings).ok()),
-            None => Client::with(url, None),
+            Some(own) => Client::of_registry_here(&own, own_key(self.settings).ok()),
+            None => client_of(url, None),
         }
     }
 
@@ -112,6 +112,15 @@ impl<'s> Access<'s> {
             && asked.port_or_known_default() == own.port_or_known_default()
             && (asked.host_str() == own.host_str() || (is_here(&own) && is_here(&asked)));
         if same { reachable(&own) } else { None }
+    }
+}
+
+/// Whatever is on this machine is asked without a proxy.
+fn client_of(url: &str, key: Option<String>) -> Result<Client, Failure> {
+    if Url::parse(url).is_ok_and(|url| is_here(&url)) {
+        Client::of_registry_here(url, key)
+    } else {
+        Client::of_registry_elsewhere(url, key)
     }
 }
 

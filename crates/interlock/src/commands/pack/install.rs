@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use packs::archive::Limits;
-use packs::install::{DamagedPack, HostFacts, Install, InstalledPacks, InstalledRecord, judge_as};
+use packs::install::{DamagedPack, HostFacts, Install, InstalledPacks, InstalledRecord};
 use packs::integrity::Integrity;
 use packs::lock::LockedPack;
 use packs::name::PackName;
@@ -39,9 +39,16 @@ impl Installing<'_> {
         Ok(self.packs.install(&self.request(archive, expected))?.record)
     }
 
-    /// Judges an archive that a registry gave for a pack that was chosen, and writes nothing.
-    pub(super) fn judge(&self, pack: &LockedPack, archive: &[u8]) -> Result<(), PackError> {
-        judge_as(&pack.name, &pack.version, &self.request(archive, Some(pack.integrity))).map(drop)
+    /// Judges an archive that a registry gave for a pack that was chosen, as if those of `first` were installed, and writes nothing.
+    pub(super) fn judge(
+        &self,
+        pack: &LockedPack,
+        first: &[&LockedPack],
+        archive: &[u8],
+    ) -> Result<(), PackError> {
+        let first: Vec<_> = first.iter().map(|pack| (&pack.name, &pack.version)).collect();
+        let request = self.request(archive, Some(pack.integrity));
+        self.packs.judge_after(&first, &pack.name, &pack.version, &request)
     }
 
     /// Installs an archive that a registry gave for a pack that was chosen.
@@ -82,16 +89,8 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<An
         let lines: Vec<String> = records
             .iter()
             .map(|record| {
-                let lacks = match record.degraded.as_slice() {
-                    [] => String::new(),
-                    missing => format!("; without {}, which this host does not give", missing.join(", ")),
-                };
-                format!(
-                    "{GOOD}{}@{}{GOOD:#} is installed, {}{lacks}.",
-                    record.name,
-                    record.version,
-                    proof(record).0
-                )
+                let (name, version) = (&record.name, &record.version);
+                format!("{GOOD}{name}@{version}{GOOD:#} is installed, {}.", proof(record).0)
             })
             .collect();
         output::text(&lines.join("\n"))?;

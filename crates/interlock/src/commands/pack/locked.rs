@@ -52,6 +52,7 @@ pub(super) fn exactly(
     let registries = Registries::open(&texts, &access, arguments.offline)?;
     resolve::check_lock(lock, &registries.sources(), arguments.offline)
         .map_err(|error| registries.explained(error))?;
+    registries.tell_passed_over();
     all_of(lock, installing, |pack| {
         let archive = registries.archive(pack)?;
         pack.verify(&archive)?;
@@ -67,9 +68,9 @@ fn all_of(
 ) -> Result<Vec<InstalledRecord>, Failure> {
     let ordered = needed_first(lock)?;
     let (mut kept, mut bytes) = (Vec::new(), 0);
-    for pack in &ordered {
+    for (place, pack) in ordered.iter().enumerate() {
         let archive = fetched(pack)?;
-        installing.judge(pack, &archive)?;
+        installing.judge(pack, &ordered[..place], &archive)?;
         bytes += archive.len();
         kept.push(Some(archive).filter(|_| bytes <= MAX_KEPT_BYTES));
     }
@@ -122,6 +123,7 @@ pub(super) fn resolved(
     }
     let lock = resolve::resolve(&request, &registries.sources(), now())
         .map_err(|error| registries.explained(error))?;
+    registries.tell_passed_over();
     if let Some(unused) = request.overrides.keys().find(|pack| !lock.overrides.contains_key(*pack)) {
         return Err(usage(&format!("a version of {unused} is forced, and nothing needs {unused}")));
     }

@@ -9,6 +9,7 @@ use super::access::{Access, is_server};
 use super::registry::Asked;
 use super::usage;
 use crate::failure::Failure;
+use crate::output;
 
 /// The registries, the preferred one first.
 pub(super) struct Registries(Vec<Asked>);
@@ -34,7 +35,10 @@ impl Registries {
         let (mut other, mut failure) = (None, None);
         for asked in &self.0 {
             match asked.archive(&pack.name, &pack.version) {
-                Ok(archive) if Integrity::of(&archive).is(pack.integrity) => return Ok(archive),
+                Ok(archive) if Integrity::of(&archive).is(pack.integrity) => {
+                    self.tell_passed_over();
+                    return Ok(archive);
+                }
                 Ok(archive) => other = other.or(Some(archive)),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -43,6 +47,13 @@ impl Registries {
             (Some(archive), _) => Ok(archive),
             (None, Some(failure)) => Err(failure),
             (None, None) => Err(usage(&format!("no registry is there that could give {}", pack.name))),
+        }
+    }
+
+    /// Says which registries could not be asked, although others had everything: what came from those may not be what was meant.
+    pub(super) fn tell_passed_over(&self) {
+        for words in self.0.iter().filter_map(Asked::take_passed_over) {
+            output::note(&format!("A registry was passed over: {}.", output::clean(&words)));
         }
     }
 

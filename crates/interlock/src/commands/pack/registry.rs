@@ -1,6 +1,6 @@
 //! A registry that is asked: a server, or a folder.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -32,6 +32,9 @@ pub(super) struct Server {
     url: String,
     /// That it wants a key, once it said so: the resolver knows only that it has no answer.
     wants_key: RefCell<Option<Failure>>,
+    /// That it cannot answer, once it did not: the resolver asks the next one, and somebody should know.
+    down: RefCell<Option<String>>,
+    is_told: Cell<bool>,
 }
 
 impl Asked {
@@ -65,7 +68,9 @@ impl Asked {
         let runtime = runtime
             .map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })?;
         let client = client(&url)?;
-        Ok(Self::Server(Box::new(Server { client, runtime, url, wants_key: RefCell::new(None) })))
+        let (wants_key, down) = (RefCell::new(None), RefCell::new(None));
+        let server = Server { client, runtime, url, wants_key, down, is_told: Cell::new(false) };
+        Ok(Self::Server(Box::new(server)))
     }
 
     /// The archive of a version.
@@ -76,7 +81,11 @@ impl Asked {
                 let path = archive_path(name, version);
                 let found = server.client.find_bytes(&path, Limits::DEFAULT.packed_bytes);
                 let missing = || refused(&format!("{} has no archive of {name}@{version}", server.url));
-                server.runtime.block_on(found)?.ok_or_else(missing)
+                let found = server.runtime.block_on(found);
+                if let Some(failure) = found.as_ref().err().filter(|failure| is_down(failure)) {
+                    server.down.replace(Some(server.words(failure)));
+                }
+                found?.ok_or_else(missing)
             }
         }
     }
@@ -87,6 +96,12 @@ impl Asked {
             Self::Folder(_) => None,
             Self::Server(server) => server.wants_key.take(),
         }
+    }
+
+    /// That it could not answer, and another was asked; once.
+    pub(super) fn take_passed_over(&self) -> Option<String> {
+        let Self::Server(server) = self else { return None };
+        server.down.take().filter(|_| !server.is_told.replace(true))
     }
 
     /// Sends an archive to a server, and gives what it answers.
@@ -148,8 +163,9 @@ impl Server {
     /// Reads a document, if it is there.
     fn find(&self, path: &str) -> Result<Option<Value>, SourceError> {
         self.runtime.block_on(self.client.find(path)).map_err(|failure| {
-            let words = format!("{}: {failure}", self.url);
+            let words = self.words(&failure);
             if is_down(&failure) {
+                self.down.replace(Some(words.clone()));
                 return SourceError::Unreachable(words);
             }
             let key_required = CommandErrorCode::KeyRequired.as_str();
@@ -158,6 +174,17 @@ impl Server {
             }
             SourceError::Refused(words)
         })
+    }
+
+    /// What is wrong, with its address. What to do about it is said once, by whoever gives up.
+    fn words(&self, failure: &Failure) -> String {
+        match failure {
+            Failure::Refused(envelope) if envelope.message().contains(&self.url) => {
+                envelope.message().to_owned()
+            }
+            Failure::Refused(envelope) => format!("{}: {}", self.url, envelope.message()),
+            other => format!("{}: {other}", self.url),
+        }
     }
 
     fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {

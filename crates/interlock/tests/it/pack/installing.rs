@@ -208,6 +208,18 @@ fn archive_in(registry: &Path) -> PathBuf {
     only(&only(&registry.join("archives")))
 }
 
+#[test]
+fn what_is_there_with_other_bytes_keeps_all_of_an_install_away() {
+    let home = Home::new();
+    home.published("registry", BASE, "1.0.0", json!({}), &[]);
+    home.published("registry", TOOLS, "1.0.0", json!({BASE: "^1"}), &[]);
+    let other = home.made(TOOLS, "1.0.0", json!({}));
+    assert_eq!(home.install(&[&other]).unwrap(), ["tools 1.0.0"]);
+    // What is needed is written first, so it would stay behind.
+    assert_eq!(home.refusal(&[TOOLS, "--registry", &home.at("registry")]), "pack_integrity_mismatch");
+    assert_eq!(home.pack(&["list"]).1["packs"].as_array().unwrap().len(), 1);
+}
+
 /// The file of a locked archive in a registry.
 fn archive_of(registry: &Path, lock: &str, name: &str) -> PathBuf {
     let lock = packs::lock::Lockfile::read(&std::fs::read(lock).unwrap()).unwrap();

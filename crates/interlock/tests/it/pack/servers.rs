@@ -1,13 +1,16 @@
 //! Registries that are servers, and who is told which key.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use base64::Engine as _;
 use packs::integrity::Integrity;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 
 use crate::program::{interlock, run_command, text};
@@ -48,15 +51,7 @@ fn stranger(routes: Routes) -> (String, Receiver<String>) {
     let (heads, received) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            let head = read_head(&mut stream);
-            let path = head.split_whitespace().nth(1).unwrap_or_default();
-            let (status, body) =
-                routes.get(path).map_or(("404 Not Found", &b"{}"[..]), |body| ("200 OK", body));
-            let answer =
-                format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-            stream.get_mut().write_all(answer.as_bytes()).unwrap();
-            stream.get_mut().write_all(body).unwrap();
+            let head = answer(&mut BufReader::new(stream.unwrap()), &routes);
             if heads.send(head).is_err() {
                 return;
             }
@@ -65,8 +60,20 @@ fn stranger(routes: Routes) -> (String, Receiver<String>) {
     (url, received)
 }
 
+/// Answers one request, and gives its head.
+fn answer(stream: &mut BufReader<impl Read + Write>, routes: &Routes) -> String {
+    let head = read_head(stream);
+    let path = head.split_whitespace().nth(1).unwrap_or_default();
+    let (status, body) = routes.get(path).map_or(("404 Not Found", &b"{}"[..]), |body| ("200 OK", body));
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    stream.get_mut().write_all(answer.as_bytes()).unwrap();
+    stream.get_mut().write_all(body).unwrap();
+    stream.get_mut().flush().unwrap();
+    head
+}
+
 /// The head of a request in small letters, its body left behind.
-fn read_head(stream: &mut BufReader<TcpStream>) -> String {
+fn read_head(stream: &mut BufReader<impl Read>) -> String {
     let (mut head, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
@@ -301,4 +308,124 @@ fn a_version_with_a_need_that_cannot_be_read_is_not_installed_without_it() {
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("cannot be used") && message.contains("vendor.acme.base"), "{message}");
     assert_eq!(pack(data, &["list"]).1["packs"], json!([]));
+}
+
+#[test]
+fn a_proxy_is_never_told_the_key_of_this_machine() {
+    let home = tempfile::tempdir().unwrap();
+    let (data, workflows) = (home.path().join("data"), home.path().join("workflows"));
+    std::fs::create_dir_all(&workflows).unwrap();
+    let folder = skeleton(home.path());
+    let served = Served::on(&data, &workflows);
+    let (proxy, received) = stranger(Routes::new());
+    let through = |command: &mut Command| run(command.env("http_proxy", &proxy).env_remove("no_proxy"));
+    let (code, published) = through(&mut command(&data, &["publish", &folder, "--registry", &served.url]));
+    assert_eq!((code, &published["outcome"]), (0, &Value::from("published")), "{published}");
+    let mut unknown = interlock(&["run", "nothing-of-the-kind", "--json", "--data-dir"]);
+    unknown.arg(&data).env("INTERLOCK_API_KEY", KEY);
+    let (_, refused) = through(&mut unknown);
+    assert_eq!(refused["code"], "HOST_REFUSED", "the server says that: {refused}");
+    // A key that was given for a server of this machine is no business of a proxy either.
+    let given = home.path().join("given.key");
+    std::fs::write(&given, KEY).unwrap();
+    let given = ["publish", &folder, "--registry", &served.url, "--api-key", given.to_str().unwrap()];
+    assert_eq!(through(&mut command(&data, &given)).0, 0);
+    assert!(received.try_recv().is_err(), "nobody asked the proxy");
+    // A registry elsewhere is asked through it.
+    let elsewhere = ["install", "vendor.acme.tools", "--registry", "http://packs.example"];
+    assert_eq!(through(&mut command(&data, &elsewhere)).1["code"], "pack_not_found");
+    let head = received.recv().unwrap();
+    assert!(head.starts_with("get http://packs.example/v1/packs/vendor.acme.tools "), "{head}");
+}
+
+/// The one name that the certificate of the tests is for.
+const PROVEN: &str = "https://hooks.example.com";
+
+/// A proxy behind which everybody proves to be [`PROVEN`], and answers at these paths.
+fn proven(routes: Routes) -> (String, Receiver<String>) {
+    let certificate = include_bytes!("../../../../host/tests/tls/server.der").as_slice().into();
+    let key =
+        PrivatePkcs8KeyDer::from(include_bytes!("../../../../host/tests/tls/server.key.der").as_slice());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let settings = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], PrivateKeyDer::from(key))
+        .unwrap();
+    let settings = Arc::new(settings);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (heads, received) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            assert!(read_head(&mut stream).starts_with("connect hooks.example.com:443 "));
+            let mut stream = stream.into_inner();
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+            let mut connection = rustls::ServerConnection::new(Arc::clone(&settings)).unwrap();
+            // Whoever does not trust the certificate goes away here.
+            while connection.is_handshaking() && connection.complete_io(&mut stream).is_ok() {}
+            if connection.is_handshaking() {
+                continue;
+            }
+            let mut stream = BufReader::new(rustls::StreamOwned::new(connection, stream));
+            let head = answer(&mut stream, &routes);
+            stream.get_mut().conn.send_close_notify();
+            let _ = stream.get_mut().flush();
+            if heads.send(head).is_err() {
+                return;
+            }
+        }
+    });
+    (url, received)
+}
+
+#[test]
+fn a_registry_proves_who_it_is_or_is_passed_over_aloud() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path();
+    let at = |name: &str| data.join(name).to_str().unwrap().to_owned();
+    let archive = archive_of(data, "vendor.acme.tools");
+    let mut routes = Routes::new();
+    listed(&mut routes, ["0.1.0".to_owned()]);
+    offered(&mut routes, "0.1.0", json!({}), &archive);
+    let (proxy, received) = proven(routes);
+    let authority = include_bytes!("../../../../host/tests/tls/authority.der");
+    let authority = base64::engine::general_purpose::STANDARD.encode(authority);
+    let pem = format!("-----BEGIN CERTIFICATE-----\n{authority}\n-----END CERTIFICATE-----\n");
+    std::fs::write(at("authority.pem"), pem).unwrap();
+    std::fs::write(at("given.key"), "given-for-that-registry").unwrap();
+    std::fs::write(at("tools.tgz"), &archive).unwrap();
+    assert_eq!(pack(data, &["publish", &at("tools.tgz"), "--registry", &at("folder")]).0, 0);
+
+    let install = |data: &str, authority: &str, more: &[&str]| {
+        let first = ["install", "vendor.acme.tools", "--registry", PROVEN];
+        let mut command = command(Path::new(data), &[&first[..], more].concat());
+        command.env("https_proxy", &proxy).env("SSL_CERT_FILE", authority).env_remove("SSL_CERT_DIR");
+        let output = run_command(&mut command, b"");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), document, text(&output.stderr))
+    };
+    let (code, installed, told) = install(
+        &at("one"),
+        &at("authority.pem"),
+        &["--api-key", &at("given.key"), "--registry", &at("folder")],
+    );
+    assert_eq!((code, told.as_str()), (0, ""), "{installed}");
+    for _ in 0..3 {
+        assert!(received.recv().unwrap().contains("authorization: bearer given-for-that-registry"));
+    }
+    // Somebody whom nobody vouches for is not asked, and not silently replaced.
+    std::fs::write(at("nobody.pem"), "").unwrap();
+    let (code, installed, told) = install(&at("two"), &at("nobody.pem"), &["--registry", &at("folder")]);
+    assert_eq!((code, &installed["installed"][0]["version"]), (0, &json!("0.1.0")), "{installed}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains("passed over") && told.contains(PROVEN) && told.contains("certificate"), "{told}");
+    let (code, refused, _) = install(&at("two"), &at("nobody.pem"), &[]);
+    assert_eq!((code, &refused["code"]), (1, &json!("pack_registry_unreachable")), "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("certificate"), "{refused}");
+    assert!(!refused.to_string().contains("its log"), "that is for another server: {refused}");
+    assert!(received.try_recv().is_err(), "it was told nothing");
 }

@@ -76,6 +76,8 @@ async fn a_server_starts_with_packs_that_it_cannot_serve_and_says_which() {
         assert_eq!(pack(&data, &["install", &folder]).0, 0, "{name}");
     }
     std::fs::write(data.join("packs/vendor.acme.damaged/0.1.0/.interlock/installed.json"), b"{").unwrap();
+    // Somebody's file is no pack, whatever it is called.
+    std::fs::write(data.join("packs/vendor.acme.notes"), b"").unwrap();
     let served = Served::on(&data, &examples());
     let (status, listed) = served.ask("GET", "/v1/packs", None, KEY, None).await;
     assert_eq!(status, 200, "{listed}");

@@ -34,23 +34,22 @@ pub(in super::super) async fn well_known(call: Call) -> Answered {
 
 /// `GET /v1/index.json`
 pub(in super::super) async fn index(call: Call) -> Answered {
-    let mut index = for_reader(&call, call.state.shelves.offered().index(now(&call)), "packs");
-    index["packCount"] = index["packs"].as_array().map_or(0, Vec::len).into();
+    let index = call.state.shelves.offered().index(now(&call), |name| is_for_reader(&call, name));
     Ok(answer::json(200, &index))
 }
 
 /// `GET /v1/packs/-/search`
 pub(in super::super) async fn search(call: Call) -> Answered {
     let query = call.query.text("q").unwrap_or_default();
-    let mut found = for_reader(&call, call.state.shelves.offered().search(query), "results");
-    found["total"] = found["results"].as_array().map_or(0, Vec::len).into();
+    let found = call.state.shelves.offered().search(query, |name| is_for_reader(&call, name));
     Ok(answer::json(200, &found))
 }
 
 /// `GET /v1/packs/-/by-type/{typeId}`
 pub(in super::super) async fn by_type(call: Call) -> Answered {
-    let found = call.state.shelves.offered().by_type(call.param("typeId"));
-    Ok(answer::json(200, &for_reader(&call, found, "packs")))
+    let type_id = call.param("typeId");
+    let found = call.state.shelves.offered().by_type(type_id, |name| is_for_reader(&call, name));
+    Ok(answer::json(200, &found))
 }
 
 /// `GET /keys/{keyId}.pub`
@@ -143,16 +142,9 @@ fn is_stranger(call: &Call) -> bool {
     call.caller.scopes.is_empty()
 }
 
-/// A list of packs without those that are not for whoever asks.
-fn for_reader(call: &Call, mut document: Value, member: &str) -> Value {
-    let is_private = |entry: &Value| {
-        let name = entry["name"].as_str().and_then(|name| PackName::parse(name).ok());
-        name.is_some_and(|name| name.scope() == packs::name::Scope::Private)
-    };
-    if let (true, Some(Value::Array(entries))) = (is_stranger(call), document.get_mut(member)) {
-        entries.retain(|entry| !is_private(entry));
-    }
-    document
+/// Whether a pack is for whoever asks.
+fn is_for_reader(call: &Call, name: &PackName) -> bool {
+    !is_stranger(call) || name.scope() != packs::name::Scope::Private
 }
 
 fn name(call: &Call) -> Result<PackName, Response> {
@@ -167,7 +159,7 @@ fn address(call: &Call) -> Result<(PackName, Version), Response> {
 fn addressed(call: &Call, version: &str) -> Result<(PackName, Version), Response> {
     let (name, version) =
         read_address(call.param("name"), version).map_err(|error| trouble::publish(&error))?;
-    if is_stranger(call) && name.scope() == packs::name::Scope::Private {
+    if !is_for_reader(call, &name) {
         let message = "there is no such pack here";
         return Err(trouble::flat(404, "pack_not_found", message, Default::default()));
     }
