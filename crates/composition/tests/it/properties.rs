@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::generate::{any_json, broken_input, permuted, small_input};
 use crate::wire::{canonical, composed, without_messages};
@@ -136,4 +136,39 @@ proptest! {
             previous = Some(key);
         }
     }
+}
+
+/// Two modules of one name declare one key, with a handle and without: the policy that selects it names the first of both.
+#[test]
+fn a_key_that_is_declared_twice_is_named_once_by_a_policy_that_selects_it() {
+    let module = |version: Option<&str>, renderer: Value| {
+        let mut module = json!({
+            "contributions": {"messageRenderers": [renderer]},
+            "instanceId": "lab-2", "moduleApiVersion": "0.1", "packageId": "@maya/lab",
+            "runtime": {"actions": [], "grants": [], "instanceId": "lab-2", "missing": [], "status": "ready"},
+        });
+        if let Some(version) = version {
+            module["packageVersion"] = version.into();
+        }
+        module
+    };
+    let handle = json!({"id": "lab.a", "kind": "route", "renderHandleVersion": "0.1"});
+    let input = json!({
+        "builtins": [],
+        "modules": [
+            module(Some("0.1.0"), json!({"claim": "message:x", "id": "a-2"})),
+            module(None, json!({"claim": "message:x", "id": "a-2", "renderHandle": handle})),
+        ],
+        "policy": {
+            "operations": [{
+                "claim": "message:x", "id": "op-1", "kind": "rendererOverride", "use": "lab-2:message-renderers/a-2",
+            }],
+            "policySchemaVersion": "0.1",
+        },
+    });
+    let actual = without_messages(composed(&input));
+    assert_eq!(canonical(&actual), canonical(&without_messages(crate::model::compose(&input))));
+    let diagnostics = actual["diagnostics"].as_array().unwrap();
+    let invalid = diagnostics.iter().find(|one| one["code"] == "WCP_POLICY_INVALID").unwrap();
+    assert_eq!(invalid["subjects"].as_array().unwrap().len(), 2, "the contribution, and the operation");
 }

@@ -6,7 +6,7 @@ use crate::model::{
     conflict, cycle,
     diagnostic::{diagnostic, host_operation, set},
     graph::Item,
-    json::{Object, text},
+    json::{Object, canonical, text},
     reference, shape, simulation,
     source::Declared,
     version,
@@ -146,8 +146,11 @@ impl Invalid {
 
 /// Step 5b: well-formed operations that select a contribution whose `renderHandle` is absent.
 pub(crate) fn check_absent_handles(operations: &[Operation], declared: &[Declared]) -> Vec<Value> {
-    let existing: Existing =
+    // A key that is declared several times is there by the first of its subjects.
+    let mut existing: Existing =
         declared.iter().filter_map(|item| Some((item.key.clone()?, item.subject.clone()))).collect();
+    existing.sort_by_key(|(key, subject)| (key.clone(), canonical(subject)));
+    existing.dedup_by(|(next, _), (first, _)| next == first);
     let lacks_handle = |key: &str| {
         declared.iter().any(|item| {
             item.key.as_deref() == Some(key)
