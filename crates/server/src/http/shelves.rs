@@ -26,7 +26,7 @@ pub struct Shelves {
 }
 
 impl Shelves {
-    /// A registry on this store. Which names it takes follows from who may read it: that is decided when it is opened.
+    /// A registry on this store. Which names it takes follows from who may read it.
     ///
     /// # Errors
     /// When the store cannot be read.
