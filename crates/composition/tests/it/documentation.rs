@@ -77,17 +77,27 @@ fn index() -> String {
     let mut out = String::from(concat!(
         "<!-- Generated: run `UPDATE_DOCS=1 cargo test -p composition the_index_of_error_codes_is_fresh`. -->\n\n",
         "# Error codes\n\n",
-        "Every code is a member of a closed list, is never renamed and never means something else. The `docsAnchor` of a\n",
-        "diagnostic is an anchor of this page.\n\n",
-        "Codes that begin with `WCP_` are diagnostics of the [composition kernel](../concepts/composition.md). The others are\n",
-        "refusals in the [error envelope](../formats/error-envelope.md).\n",
+        "Every code has a page: what happened, why, and what to do next. Codes are stable. A code is never renamed, and never\n",
+        "reused for an unrelated error.\n\n",
+        "- Lower-case codes are in the `error` field of an HTTP response: `{\"error\", \"message\", \"details\"?}`. `message` is for\n",
+        "  people and can change; programs should compare `error` and read `details`. The command line uses the codes of packs too.\n",
+        "- Upper-case codes are in the `code` field of the [error envelope](../formats/error-envelope.md), which MCP tools and the\n",
+        "  command line use. `FORBIDDEN`, `INTERNAL_ERROR`, `NOT_FOUND` and `VALIDATION_ERROR` have one page for both spellings.\n",
+        "- Codes that begin with `WCP_` are diagnostics of the [composition kernel](../concepts/composition.md). The `docsAnchor` of\n",
+        "  a diagnostic is an anchor of this page.\n\n",
+        "The error codes of failed runs are in [failures](../failures/README.md), and the problems of guided workflow files in\n",
+        "[workflow problems](../workflow-problems.md).\n",
     ));
     // What a higher room adds is listed here by its pages, which a test of that room asks for.
-    let others: Vec<String> = documented_codes().difference(&all_codes()).cloned().collect();
+    let (http, others): (Vec<String>, Vec<String>) = documented_codes()
+        .difference(&all_codes())
+        .cloned()
+        .partition(|code| code.starts_with(|first: char| first.is_ascii_lowercase()));
     let read = ReadErrorCode::ALL.iter().map(ToString::to_string).collect();
     for (title, codes) in [
-        ("JSON that is not read", read),
-        ("Calls, sessions, tokens, workspaces, the store and the command line", others),
+        ("HTTP API and packs", http),
+        ("MCP tools, sessions, tokens, workspaces, the store and the command line", others),
+        ("Invalid JSON", read),
     ] {
         writeln!(out, "\n## {title}\n").unwrap();
         for code in codes {
@@ -125,6 +135,8 @@ fn every_code_has_a_page_and_every_page_its_code() {
     assert_eq!(codes.difference(&pages).next(), None, "has no page");
     let ours = |page: &&String| ["JSON_", "WCP_"].iter().any(|prefix| page.starts_with(prefix));
     assert_eq!(pages.difference(&codes).find(ours), None, "is the page of no code");
+    let names: BTreeSet<String> = pages.iter().map(|code| code.to_lowercase()).collect();
+    assert_eq!(names.len(), pages.len(), "two names are one file where case does not count");
     for code in pages {
         assert!(error_page(&code).starts_with(&format!("# {code}\n\n")), "{code}");
     }

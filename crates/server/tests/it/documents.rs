@@ -36,3 +36,24 @@ fn every_code_of_the_protocol_is_explained() {
         assert!(row.contains(&code.status().to_string()), "{code}: {row}");
     }
 }
+
+/// Codes that differ only in case share the upper-case page: on some file systems the two names are one file.
+#[test]
+fn every_code_of_the_protocol_has_a_page() {
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
+    for code in host::runs::ApiCode::ALL {
+        let title = match code.as_str() {
+            shared @ ("forbidden" | "internal_error" | "not_found" | "validation_error") => {
+                shared.to_uppercase()
+            }
+            own => own.to_owned(),
+        };
+        let page = fs::read_to_string(pages.join(format!("{title}.md")))
+            .unwrap_or_else(|error| panic!("{title}.md: {error}"));
+        assert!(page.starts_with(&format!("# {title}\n\n")), "{code}: the title");
+        let statuses = page.lines().find(|line| line.starts_with("- **HTTP status**: "));
+        assert!(statuses.is_some_and(|line| line.contains(&code.status().to_string())), "{code}: the status");
+        assert!(page.contains(&format!("\"error\": \"{code}\"")), "{code}: an example");
+        assert!(page.contains("**What to do.**"), "{code}: what to do");
+    }
+}
