@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use crate::assets::Assets;
 use crate::composed::Composer;
 use crate::dispatch;
-use crate::door::{self, Sessions};
+use crate::door::{self, Sessions, SignInLinks};
 use crate::setting::Desired;
 
 /// How many live views there may be at once. Each holds a connection.
@@ -39,6 +39,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// For the way in.
     pub entropy: Arc<dyn Entropy>,
+    /// The links that sign people in without a key. Keep a clone to issue them.
+    pub sign_in_links: SignInLinks,
 }
 
 /// What the program that serves the console knows of itself.
@@ -76,6 +78,7 @@ pub(crate) struct Shared {
     pub(crate) runs: Runs,
     pub(crate) guided: Arc<Tenants>,
     pub(crate) sessions: Sessions,
+    pub(crate) links: SignInLinks,
     pub(crate) composer: Composer,
     pub(crate) workspaces: Workspaces,
     pub(crate) facts: Facts,
@@ -104,6 +107,7 @@ impl Console {
         let https = options.runs.public_url().starts_with("https://");
         Self(Arc::new(Shared {
             sessions: Sessions::new(options.cookie_secrets, https, options.entropy),
+            links: options.sign_in_links,
             guided: options.guided,
             composer: Composer::new(options.data_dir.join("console"), facts.plugins.clone()),
             policy: door::policy(facts.plugins.as_ref().and_then(|plugins| plugins.origin())),

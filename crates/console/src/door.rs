@@ -1,8 +1,10 @@
 //! The way in: who signs in, who is signed in, and what every answer says to the browser.
 
+mod link;
 mod session;
 mod sign_in;
 
+pub use self::link::SignInLinks;
 pub(crate) use self::session::{Session, Sessions};
 pub(crate) use self::sign_in::{local_path, see, sign_in, sign_out};
 

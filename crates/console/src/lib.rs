@@ -41,6 +41,7 @@ mod setting;
 
 pub use self::call::Call;
 pub use self::console::{Console, Facts, Options};
+pub use self::door::SignInLinks;
 pub use self::frames::plugin_frames;
 pub use self::page::{Answer, Page, Wake};
 pub use self::setting::{Desired, Setting, Stated};

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use axum::response::{IntoResponse as _, Response};
+use canon::digest::Digest;
 use host::runs::rates::Asked;
 use host::runs::{ApiCode, Refusal};
 use http::header::{LOCATION, SET_COOKIE};
@@ -10,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use maud::{Markup, html};
 
-use super::Session;
+use super::{Session, link};
 use crate::call::Fields;
 use crate::console::Shared;
 use crate::{layout, parts};
@@ -19,17 +20,21 @@ use crate::{layout, parts};
 const MAX_KEY_BYTES: usize = 1024;
 
 /// Shows the form, or takes what was sent with it.
-pub(crate) async fn sign_in(console: &Shared, parts: &Parts, form: Option<&Fields>) -> Response {
+pub(crate) async fn sign_in(console: &Shared, parts: &Parts, sent: Option<&Fields>) -> Response {
     let query = Fields::read(parts.uri.query().unwrap_or_default().as_bytes());
-    let wanted = form.unwrap_or(&query).text("to").and_then(local_path).unwrap_or("/").to_owned();
-    let Some(form) = form else { return show(console, parts, &wanted, None) };
-    match enter(console, parts, form) {
+    let fields = sent.unwrap_or(&query);
+    if let Some(code) = link::code(fields) {
+        return link::follow(console, parts, code, sent);
+    }
+    let wanted = fields.text("to").and_then(local_path).unwrap_or("/");
+    let Some(sent) = sent else { return show(console, parts, wanted, None) };
+    match enter(console, parts, sent) {
         Ok(cookie) => {
-            let mut response = see(&wanted);
+            let mut response = see(wanted);
             response.headers_mut().insert(SET_COOKIE, cookie);
             response
         }
-        Err(refusal) => show(console, parts, &wanted, Some(&refusal)),
+        Err(refusal) => show(console, parts, wanted, Some(&refusal)),
     }
 }
 
@@ -51,18 +56,34 @@ fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderValue, 
         }
         _ => refusal,
     })?;
-    let cookie = console.sessions.begin(host::runs::keys::hash(key), now);
+    begin(console, host::runs::keys::hash(key))
+}
+
+/// The cookie of a new session of the key that is kept under a hash.
+pub(super) fn begin(console: &Shared, key: Digest) -> Result<HeaderValue, Refusal> {
+    let cookie = console.sessions.begin(key, console.now());
     cookie.ok_or_else(|| Refusal::new(ApiCode::InternalError, "the host has no secret to sign cookies with"))
 }
 
-fn show(console: &Shared, parts: &Parts, wanted: &str, refusal: Option<&Refusal>) -> Response {
-    let Some((token, cookie)) = console.sessions.visit(&parts.headers, console.now()) else {
-        return (StatusCode::INTERNAL_SERVER_ERROR, "the system has no entropy to give").into_response();
-    };
-    let page = layout::bare(&console.assets, "Sign in", &form(&token, wanted, refusal));
+/// The page that asks for a key.
+pub(super) fn show(console: &Shared, parts: &Parts, wanted: &str, refusal: Option<&Refusal>) -> Response {
     let status = refusal.map_or(StatusCode::OK, |refusal| {
         StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::BAD_REQUEST)
     });
+    visited(console, parts, status, |token| form(token, wanted, refusal))
+}
+
+/// A page of somebody who is not signed in yet, with a form that holds the token of their visit.
+pub(super) fn visited(
+    console: &Shared,
+    parts: &Parts,
+    status: StatusCode,
+    form: impl FnOnce(&str) -> Markup,
+) -> Response {
+    let Some((token, cookie)) = console.sessions.visit(&parts.headers, console.now()) else {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "the system has no entropy to give").into_response();
+    };
+    let page = layout::bare(&console.assets, "Sign in", &form(&token));
     let mut response = (status, axum::response::Html(page.0)).into_response();
     if let Some(cookie) = cookie {
         response.headers_mut().insert(SET_COOKIE, cookie);

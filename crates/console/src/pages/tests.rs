@@ -29,7 +29,7 @@ use workspace::plan::ValidPlan;
 
 use crate::door::Sessions;
 use crate::setting::{Desired, Setting, Stated};
-use crate::{Console, Facts, Options};
+use crate::{Console, Facts, Options, SignInLinks};
 
 const SECRET: [u8; 32] = [3; 32];
 
@@ -75,6 +75,7 @@ impl Room {
                 data_dir: data,
                 clock: Arc::new(SystemClock),
                 entropy: Arc::new(SystemEntropy),
+                sign_in_links: SignInLinks::default(),
             },
             facts(),
         );
@@ -452,6 +453,7 @@ async fn a_damaged_session_is_shown_as_far_as_it_is_sound_and_says_so() {
             data_dir: room.folder.path().join("data"),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
+            sign_in_links: SignInLinks::default(),
         },
         facts(),
     );

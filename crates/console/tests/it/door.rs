@@ -6,7 +6,7 @@ use http::Request;
 use serde_json::json;
 
 use crate::pages::waiting;
-use crate::support::{KEY, REVOKED, Site, put_key};
+use crate::support::{KEY, READER, REVOKED, Site, put_key};
 
 #[tokio::test]
 async fn nobody_sees_a_page_without_signing_in_and_comes_back_to_it_after() {
@@ -38,6 +38,71 @@ async fn keys_that_do_not_open() {
     }
     let page = site.visitor().post("/sign-in", &[("key", KEY), ("csrf", "forged")]).await;
     assert_eq!(page.status, 403, "a form of another page");
+}
+
+/// Finding A2: the demo made people paste a key.
+#[tokio::test]
+async fn a_sign_in_link_gives_a_session_once() {
+    let site = Site::open().await;
+    let link = site.link(KEY, "/runs?status=failed");
+    assert!(!link.contains(KEY), "{link}");
+    let browser = site.visitor();
+    let head = browser.send(Request::head(&link).body(Body::empty()).unwrap()).await;
+    assert_eq!(
+        (head.status, head.header("set-cookie").contains("session")),
+        (200, false),
+        "nothing was opened"
+    );
+    let entered = browser.get(&link).await;
+    assert_eq!((entered.status, entered.header("location")), (303, "/runs?status=failed"));
+    assert!(entered.header("set-cookie").starts_with("interlock-session="));
+    let page = browser.get("/runs").await;
+    assert_eq!(page.status, 200);
+    // The session is as good as one that began with the key: its forms are taken, and others are not.
+    assert_eq!(browser.post("/sign-out", &[("csrf", "forged")]).await.status, 403);
+    let again = browser.get(&link).await;
+    assert_eq!((again.status, again.header("location")), (303, "/"), "signed in already");
+    let other = site.visitor().get(&link).await;
+    assert_eq!((other.status, other.header("set-cookie").contains("session")), (401, false));
+    other.shows(&["This sign-in link was already used", "name=\"key\""]);
+    assert_eq!(browser.submit(&page, "/sign-out", &[]).await.status, 303);
+    assert_eq!(browser.get(&link).await.status, 401, "signed out, and the link is used up");
+}
+
+#[tokio::test]
+async fn a_sign_in_link_waits_for_a_person() {
+    let site = Site::open().await;
+    let cases = [
+        ("a link on another site", "sec-fetch-site", "cross-site"),
+        ("a link on another port", "sec-fetch-site", "same-site"),
+        ("loaded ahead of time", "sec-purpose", "prefetch;prerender"),
+    ];
+    for (name, header, value) in cases {
+        let link = site.link(KEY, "/runs");
+        let browser = site.visitor();
+        let request = Request::get(&link).header(header, value).body(Body::empty()).unwrap();
+        let asked = browser.send(request).await;
+        assert_eq!((asked.status, asked.header("set-cookie").contains("session")), (200, false), "{name}");
+        let code = asked.field("code").to_owned();
+        let forged = browser.post("/sign-in", &[("code", &code), ("csrf", "forged")]).await;
+        assert_eq!((forged.status, forged.header("set-cookie").contains("session")), (403, false), "{name}");
+        let entered = browser.submit(&asked, "/sign-in", &[("code", &code)]).await;
+        assert_eq!((entered.status, entered.header("location")), (303, "/runs"), "{name}");
+        assert_eq!(browser.get("/runs").await.status, 200, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_link_gives_nothing_that_its_key_does_not() {
+    let site = Site::open().await;
+    for (name, key) in [("unknown", "no-such-key"), ("revoked", REVOKED)] {
+        let browser = site.visitor();
+        let page = browser.get(&site.link(key, "/runs")).await;
+        assert_eq!((page.status, page.header("set-cookie").contains("session")), (401, false), "{name}");
+    }
+    let reader = site.visitor();
+    assert_eq!(reader.get(&site.link(READER, "/keys")).await.status, 303);
+    assert_eq!(reader.get("/keys").await.status, 403, "no more rights than the key");
 }
 
 #[tokio::test]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, BodyDataStream, to_bytes};
-use console::{Console, Facts, Options};
+use console::{Console, Facts, Options, SignInLinks};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
+use flow::event::Millis;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::Tenants;
 use host::plugins::Plugins;
@@ -15,7 +16,7 @@ use host::runs::keys::{self, ApiKey};
 use host::runs::outbound::Outbound;
 use host::runs::secrets::NoSecrets;
 use host::runs::{AuditKey, Caller, Options as RunOptions, Runs, Scope};
-use host::system::{SystemClock, SystemEntropy};
+use host::system::{Clock as _, SystemClock, SystemEntropy};
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
@@ -35,6 +36,7 @@ pub(crate) struct Site {
     pub(crate) plugins: Arc<Plugins>,
     folder: TempDir,
     console: Console,
+    links: SignInLinks,
 }
 
 impl Site {
@@ -72,6 +74,7 @@ impl Site {
         let plugins =
             Plugins::open(&folder.path().join("packs"), plugins.map(str::to_owned), public_url).unwrap();
         let plugins = Arc::new(plugins);
+        let links = SignInLinks::default();
         let options = Options {
             runs: runs.clone(),
             guided: Arc::new(guided),
@@ -79,14 +82,21 @@ impl Site {
             data_dir: folder.path().to_owned(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
+            sign_in_links: links.clone(),
         };
         let facts = Facts { plugins: Some(Arc::clone(&plugins)), ..Facts::default() };
-        Self { runs, folder, console: Console::with_facts(options, facts), plugins }
+        Self { runs, folder, console: Console::with_facts(options, facts), plugins, links }
     }
 
     /// The folder of installed packs.
     pub(crate) fn packs(&self) -> std::path::PathBuf {
         self.folder.path().join("packs")
+    }
+
+    /// Issues a sign-in link for a key.
+    pub(crate) fn link(&self, key: &str, path: &str) -> String {
+        let now = Millis(SystemClock.now_ms());
+        self.links.issue(keys::hash(key), path, now, &SystemEntropy).unwrap()
     }
 
     /// Somebody who has not signed in.

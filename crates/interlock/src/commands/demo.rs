@@ -9,13 +9,14 @@ mod example;
 
 use std::path::Path;
 
+use console::SignInLinks;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use crate::arguments::{Demo, Globals, Serve};
 use crate::client::{Client, refused};
-use crate::commands::serve::{self, Opened};
+use crate::commands::serve::{self, Greeting, Opened};
 use crate::failure::{Answer, Failure};
 use crate::output::{self, BAD, DIM, GOOD, HEADING, WARNING};
 
@@ -32,19 +33,39 @@ pub(crate) fn run(arguments: &Demo, globals: &Globals) -> Result<Answer, Failure
     let data_dir = globals.data_dir.clone().unwrap_or_else(|| folder.path().join("data"));
     let opened = serve::open(&serve, &Globals { data_dir: Some(data_dir), config: globals.config.clone() })?;
     serve::runtime()?.block_on(async {
-        let (stop, stopped) = oneshot::channel::<()>();
-        let host = serve::serve(&serve, &opened, async { drop(stopped.await) });
+        let (end, ended) = oneshot::channel::<()>();
+        let host = serve::serve(&serve, &opened, Greeting::Demo, async { drop(ended.await) });
         tokio::pin!(host);
         let answer = tokio::select! {
             served = &mut host => return served,
-            answer = walk(arguments, &opened) => answer,
-            () = serve::stop_signal() => Ok(Answer::No),
+            answer = show(arguments, globals, &opened) => answer,
         };
         // What was under way is recorded, then the folder goes.
-        drop(stop);
+        drop(end);
         host.await?;
         answer
     })
+}
+
+/// The path, and then the server for as long as somebody looks at what it left.
+async fn show(arguments: &Demo, globals: &Globals, opened: &Opened) -> Result<Answer, Failure> {
+    let stopped = serve::stop_signal();
+    tokio::pin!(stopped);
+    let answer = tokio::select! {
+        answer = walk(arguments, opened) => answer?,
+        () = &mut stopped => return Ok(Answer::No),
+    };
+    if !arguments.approve {
+        // The person who decided is about to see the result in their browser.
+        let data = match &globals.data_dir {
+            None => "deletes its data".to_owned(),
+            Some(folder) => format!("leaves its data in {}", folder.display()),
+        };
+        let console = format!("{HEADING}{}{HEADING:#}", opened.url);
+        output::text(&format!("\nLook around at {console}. Ctrl-C stops the server and {data}."))?;
+        stopped.await;
+    }
+    Ok(answer)
 }
 
 async fn walk(arguments: &Demo, opened: &Opened) -> Result<Answer, Failure> {
@@ -68,8 +89,9 @@ async fn walk(arguments: &Demo, opened: &Opened) -> Result<Answer, Failure> {
             json!({"resumeValue": {"action": "accept", "comment": "Approved by interlock demo --approve"}});
         client.post(&format!("/v1/runs/{}/interrupts/{APPROVE}", run.id), &accept).await?;
     } else {
-        fact("decide here", &format!("{HEADING}{}/approvals{HEADING:#}", opened.url))?;
-        fact("sign in with", client.key())?;
+        let link = opened.sign_in_link(client.key(), &format!("/approvals/{}", run.id))?;
+        fact("decide here", &format!("{HEADING}{link}{HEADING:#}"))?;
+        fact("", &format!("signs you in, once, within {} minutes", SignInLinks::LIFETIME_MINUTES))?;
     }
 
     let ended = run.ended().await?;

@@ -1,5 +1,6 @@
 //! `interlock serve`.
 
+mod greeting;
 mod hands;
 mod keys;
 mod limits;
@@ -15,27 +16,29 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use canon::error::Envelope;
-use console::Console;
+use console::{Console, SignInLinks};
 use flow::definition::Capabilities;
 use flow::engine::Limits as RunLimits;
+use flow::event::Millis;
 use guide::token::Keyring;
 use host::guided::{Tenants, WorkspaceRoots};
+use host::runs::keys::hash;
 use host::runs::outbound::Outbound;
 use host::runs::rates::RateLimiter;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference, Secrets};
 use host::runs::{AuditKey, Options, Runs};
-use host::system::{Entropy as _, SystemClock, SystemEntropy};
+use host::system::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
 use storage::sqlite::{OpenError, SqliteRuns};
 
 use crate::arguments::{Globals, Serve};
 use crate::client::{Client, until_ready};
 use crate::failure::{Answer, CommandErrorCode, Failure};
 use crate::log;
-use crate::output;
 use crate::service;
 use crate::settings::Settings;
 use crate::settings::desired::desired;
 
+pub(crate) use self::greeting::Greeting;
 pub(crate) use self::keys::{KEY_VARIABLE, LOCAL_KEY};
 use self::limits::Limits;
 pub(crate) use self::limits::rate;
@@ -53,7 +56,7 @@ pub(crate) fn run(arguments: &Serve, globals: &Globals) -> Result<Answer, Failur
     let threads = runtime.enter();
     let opened = open(arguments, globals)?;
     drop(threads);
-    runtime.block_on(serve(arguments, &opened, stop_signal()))
+    runtime.block_on(serve(arguments, &opened, Greeting::Server, stop_signal()))
 }
 
 /// A server that can be reached, and answers once it is served.
@@ -66,6 +69,7 @@ pub(crate) struct Opened {
     listener: std::net::TcpListener,
     address: SocketAddr,
     plugins: plugins::Frames,
+    sign_in_links: SignInLinks,
     _lock: std::fs::File,
 }
 
@@ -75,6 +79,15 @@ impl Opened {
         // The listener is there already: the request waits until somebody accepts it.
         until_ready(&self.url).await?;
         Client::of(&self.url, &self.settings)
+    }
+
+    /// A link that signs in once, in place of a key, and leads to a page of the console.
+    pub(crate) fn sign_in_link(&self, key: &str, path: &str) -> Result<String, Failure> {
+        let now = Millis(SystemClock.now_ms());
+        let issued = self.sign_in_links.issue(hash(key), path, now, &SystemEntropy);
+        let link =
+            issued.map_err(|cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause })?;
+        Ok(format!("{}{link}", self.url))
     }
 }
 
@@ -93,7 +106,18 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
     let runs = open_runs(&settings, url.trim_end_matches('/'))?;
     let plugins = plugins::Frames::open(&settings, runs.public_url())?;
     let url = format!("http://{address}");
-    Ok(Opened { settings, url, limits, collector, runs, listener, address, plugins, _lock: lock })
+    Ok(Opened {
+        settings,
+        url,
+        limits,
+        collector,
+        runs,
+        listener,
+        address,
+        plugins,
+        sign_in_links: SignInLinks::default(),
+        _lock: lock,
+    })
 }
 
 /// Threads for a server.
@@ -106,12 +130,15 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 pub(crate) async fn serve(
     arguments: &Serve,
     opened: &Opened,
+    greeting: Greeting,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Answer, Failure> {
     let Opened { settings, limits, runs, address, .. } = opened;
     let (limits, runs, address) = (*limits, runs.clone(), *address);
     let sending = opened.collector.clone().and_then(|collector| traces::Sending::begin(&runs, collector));
-    keys::prepare(&runs, settings, address).await?;
+    if let Some(made) = keys::prepare(&runs, settings, address).await? {
+        greeting.show_key(&made)?;
+    }
     let tenants = Arc::new(service::open_tenants(settings)?);
     let fixtures = server::http::Fixtures::default();
     let loaded = workflows::load(&runs, &arguments.workflows, &fixtures).await;
@@ -148,12 +175,7 @@ pub(crate) async fn serve(
     listener.set_nonblocking(true).map_err(cannot)?;
     let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
     lock::announce(settings, &opened.url)?;
-    // One text: whoever reads the first line and leaves does not end the server.
-    output::text(&format!(
-        "Serving http://{address} from {}\nAgents speak MCP to {}/mcp",
-        settings.data_dir.value.display(),
-        runs.public_url()
-    ))?;
+    greeting.show_address(opened)?;
     let background = [
         tokio::spawn(workflows::watch(runs.clone(), arguments.workflows.clone(), loaded, fixtures)),
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_time().await })),
@@ -193,6 +215,7 @@ fn console(opened: &Opened, guided: Arc<Tenants>) -> Result<Console, Failure> {
         data_dir: settings.data_dir.value.clone(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
+        sign_in_links: opened.sign_in_links.clone(),
     };
     let applied = settings.clone();
     let facts = console::Facts {

@@ -1,29 +1,50 @@
 //! The demo, with a person in it.
 
 use std::io::BufReader;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::chromium::Chromium;
 use crate::program::interlock;
-use crate::server::{said, sign_in};
+use crate::server::said;
 
+/// Finding A2: the demo ended with the approval, and the browser showed an error instead of the completed run.
 #[tokio::test]
-async fn a_person_approves_the_notes_that_an_agent_wrote() {
+async fn a_person_approves_the_notes_that_an_agent_wrote_and_looks_around() {
     let Some(browser) = Chromium::start().await else { return };
     let mut demo =
         interlock(&["demo"]).env_remove("INTERLOCK_API_KEY").stdout(Stdio::piped()).spawn().unwrap();
     let mut told = BufReader::new(demo.stdout.take().unwrap());
-    let inbox = said(&mut told, "decide here");
-    let key = said(&mut told, "sign in with");
-    sign_in(&browser, &inbox, &key).await;
-    browser.picture("approvals").await;
-    browser.click("main a[href^='/approvals/run_']").await;
+    let folder = said(&mut told, " from ");
+    let link = said(&mut told, "decide here");
+    browser.goto(&link).await;
     browser.see_text("Publish these notes?").await;
     // What exactly is being approved.
     browser.see_text("An answer that arrives twice counts once.").await;
     browser.picture("approval").await;
+    let question = browser.client.current_url().await.unwrap();
+    browser.goto(question.join("/approvals").unwrap().as_str()).await;
+    browser.see("main a[href^='/approvals/run_']").await;
+    browser.picture("approvals").await;
+    browser.click("main a[href^='/approvals/run_']").await;
     browser.fill("textarea[name=reason]", "Reads well").await;
     browser.click("button[value=accept]").await;
+    browser.see_text("Your answer was recorded.").await;
+    browser.see_text("completed").await;
+    browser.picture("demo-completed").await;
     said(&mut told, "# Release 1.4.0");
+    let address = said(&mut told, "Look around at ");
+    let address = address.split(". Ctrl-C stops").next().unwrap();
+    browser.goto(&format!("{address}/runs")).await;
+    browser.see_text("release-review").await;
+
+    // The link is used up: it signs nobody else in.
+    let second = reqwest::get(&link).await.unwrap();
+    assert_eq!(second.status(), 401);
+
+    assert!(Path::new(&folder).exists(), "{folder}");
+    let interrupted = Command::new("kill").args(["-INT", &demo.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
     assert!(demo.wait().unwrap().success());
+    assert!(!Path::new(&folder).exists(), "{folder} is deleted at the end");
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 
 use canon::error::Envelope;
 use host::runs::keys::{MIN_KEY_CHARACTERS, hash, new_key};
@@ -12,7 +13,6 @@ use host::system::{Clock as _, SystemClock, SystemEntropy};
 
 use super::{TENANT, refused};
 use crate::failure::{CommandErrorCode, Failure};
-use crate::output;
 use crate::settings::Settings;
 
 /// The environment variable of a key.
@@ -20,9 +20,19 @@ pub(crate) const KEY_VARIABLE: &str = "INTERLOCK_API_KEY";
 /// The one place where a key is kept as it is, for this machine's own tools.
 pub(crate) const LOCAL_KEY: &str = "keys/local-api-key";
 
-/// Makes sure that somebody can sign in: with the key of the environment, with those that were made before, or with one that is made
-/// now and printed once.
-pub(super) async fn prepare(runs: &Runs, settings: &Settings, address: SocketAddr) -> Result<(), Failure> {
+/// A key that was created because there was none.
+pub(super) struct Created {
+    pub(super) key: String,
+    /// Where it is kept.
+    pub(super) path: PathBuf,
+}
+
+/// Makes sure that somebody can sign in: with the key of the environment, with those that were created before, or with a new one.
+pub(super) async fn prepare(
+    runs: &Runs,
+    settings: &Settings,
+    address: SocketAddr,
+) -> Result<Option<Created>, Failure> {
     if let Ok(key) = std::env::var(KEY_VARIABLE) {
         if key.chars().count() < MIN_KEY_CHARACTERS {
             let message = format!("{KEY_VARIABLE} has fewer than {MIN_KEY_CHARACTERS} characters");
@@ -30,7 +40,8 @@ pub(super) async fn prepare(runs: &Runs, settings: &Settings, address: SocketAdd
                 .suggest("Use a long random text, such as the output of `openssl rand -hex 24`.")
                 .into());
         }
-        return put(runs, &key, "environment").await;
+        put(runs, &key, "environment").await?;
+        return Ok(None);
     }
     let known = runs.keys().map_err(|refusal| refused(&refusal))?;
     let path = settings.data_dir.value.join(LOCAL_KEY);
@@ -53,10 +64,10 @@ pub(super) async fn prepare(runs: &Runs, settings: &Settings, address: SocketAdd
         if known.iter().any(lacks) {
             put(runs, key.trim(), "local").await?;
         }
-        return Ok(());
+        return Ok(None);
     }
     if path.exists() || !known.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let key = new_key(false, &SystemEntropy).map_err(|error| Failure::Unreadable {
         name: "the system's entropy".to_owned(),
@@ -69,10 +80,7 @@ pub(super) async fn prepare(runs: &Runs, settings: &Settings, address: SocketAdd
     };
     put(runs, &key, "local").await?;
     write().map_err(|cause| Failure::Unwritable { name: path.display().to_string(), cause })?;
-    output::text(&format!(
-        "A key was made; it is shown once, and kept in {} for this machine:\n\n  {key}\n",
-        path.display()
-    ))
+    Ok(Some(Created { key, path }))
 }
 
 async fn put(runs: &Runs, key: &str, id: &str) -> Result<(), Failure> {
