@@ -98,7 +98,7 @@ pub(crate) const ALL: &[BuiltIn] = &[
     action(("plugins", "rpc"), "/plugins/rpc", "Message of a plugin", &[], handler!(plugin::rpc)),
     page(("modules", "list"), "/modules", "Modules", &[], handler!(modules::show)).menu(HOST),
     page(("keys", "list"), "/keys", "Keys", &[Admin], handler!(keys::show)).menu(HOST),
-    action(("keys", "revoke"), "/keys/:keyId/revoke", "Take back", &[Admin], handler!(keys::revoke)),
+    action(("keys", "revoke"), "/keys/:keyId/revoke", "Revoke", &[Admin], handler!(keys::revoke)),
     page(("settings", "list"), "/settings", "Settings", &[Admin], handler!(settings::show)).menu(HOST),
     page(("console", "diagnostics"), "/diagnostics", "Diagnostics", &[], handler!(diagnostics::show)).menu(HOST),
 ];

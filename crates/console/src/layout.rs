@@ -20,7 +20,7 @@ const DONE: &[(&str, &str)] = &[
     ("forked", "This run was forked; it is the new one."),
     ("saved", "Saved."),
     ("made", "Made."),
-    ("revoked", "The key was taken back."),
+    ("revoked", "The key was revoked."),
 ];
 
 /// A page with its layout.

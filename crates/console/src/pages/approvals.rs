@@ -38,15 +38,15 @@ fn inbox(call: &Call, runs: &[RunRow]) -> Markup {
         return parts::empty("Nothing waits for anybody.", &help);
     }
     html! {
-        div.scroll { table {
+        div.scroll.cards { table {
             thead { tr { th { "Asked" } th { "For" } th { "Workflow" } th { "Since" } th { "Until" } th { "Run" } } }
             tbody { @for run in runs { @if let Some(waiting) = &run.interrupt { tr {
                 th.wide scope="row" { (call.anchor(INTERRUPT, &[("runId", &run.run_id)], waiting.question())) }
-                td { (whom(waiting)) }
-                td { (run.workflow_id) }
-                td { @if let Some(at) = &waiting.requested_at { (call.timestamp(at)) } }
-                td { @if let Some(at) = &waiting.deadline { (call.timestamp(at)) } @else { span.muted { "open" } } }
-                td { (call.anchor(RUN, &[("runId", &run.run_id)], html! { span.mono { (parts::cut(&run.run_id, 14)) } })) }
+                td data-label="For" { (whom(waiting)) }
+                td data-label="Workflow" { (run.workflow_id) }
+                td data-label="Since" { @if let Some(at) = &waiting.requested_at { (call.timestamp(at)) } }
+                td data-label="Until" { @if let Some(at) = &waiting.deadline { (call.timestamp(at)) } @else { span.muted { "open" } } }
+                td data-label="Run" { (call.anchor(RUN, &[("runId", &run.run_id)], html! { span.mono { (parts::cut(&run.run_id, 14)) } })) }
             } } } }
         } }
     }

@@ -55,16 +55,16 @@ fn paging(call: &Call, from: u64, next: Option<u64>, end: u64) -> Markup {
 
 fn table(call: &Call, events: &[Event]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll.cards { table {
             thead { tr { th.number { "#" } th { "When" } th { "Event" } th { "Node" } th.wide { "Payload" } } }
             tbody { @for event in events {
                 @let payload = Value::Object(event.payload.clone());
                 @let text = serde_json::to_string_pretty(&payload).unwrap_or_default();
                 tr {
-                    td.number { a href=(call.query.with("event", Some(&event.sequence.to_string()))) { (event.sequence) } }
+                    td.number data-label="#" { a href=(call.query.with("event", Some(&event.sequence.to_string()))) { (event.sequence) } }
                     td { (call.time(event.timestamp)) }
-                    td { (event.kind.as_str()) }
-                    td { (parts::cut(event.node_id.as_deref().unwrap_or_default(), 60)) }
+                    td.name { (event.kind.as_str()) }
+                    td data-label="Node" { (parts::cut(event.node_id.as_deref().unwrap_or_default(), 60)) }
                     td.wide { @if !event.payload.is_empty() {
                         details id={ "e" (event.sequence) } { summary { span.mono { (parts::json_line(&payload)) } } pre.json { (parts::excerpt(&text, SHORT)) } }
                     } }

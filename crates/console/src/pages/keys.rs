@@ -13,7 +13,7 @@ use crate::parts;
 
 /// The page of the keys.
 const LIST: &str = "builtin-interlock-keys:routes/list";
-/// Takes a key back.
+/// Revokes a key.
 const REVOKE: &str = "builtin-interlock-keys:routes/revoke";
 
 /// How many keys are listed.
@@ -31,15 +31,15 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     })
     .await?;
     let body = html! {
-        p.muted { "A key is shown once, when it is made, and kept as its hash. These are the keys of tenant " (call.caller.tenant) "." }
+        p.muted { "A key is shown once, when it is created; the host keeps its hash. These are the keys of tenant " (call.caller.tenant) "." }
         (table(&call, &keys))
-        p { "Make one, that can only look:" }
+        p { "Create a read-only key:" }
         pre { code { "interlock key new-api-key --tenant " (call.caller.tenant) " --scope runs:read --scope manifest:read --expires 30d" } }
     };
     Ok(Page::new("Keys", body).into())
 }
 
-/// Takes a key back, for good.
+/// Revokes a key, for good.
 pub(crate) async fn revoke(call: Arc<Call>) -> Result<Answer, Refusal> {
     let id = call.param("keyId")?;
     call.runs().revoke_key(&call.caller, id).await?;
@@ -49,20 +49,20 @@ pub(crate) async fn revoke(call: Arc<Call>) -> Result<Answer, Refusal> {
 
 fn table(call: &Call, keys: &[ApiKey]) -> Markup {
     html! {
-        div.scroll { table {
-            thead { tr { th { "Name" } th { "State" } th { "May" } th { "Made" } th { "Good until" } th { span.hidden { "Actions" } } } }
+        div.scroll.cards { table {
+            thead { tr { th { "Name" } th { "State" } th { "Scopes" } th { "Created" } th { "Expires" } th { span.hidden { "Actions" } } } }
             tbody { @for key in keys.iter().take(LISTED) {
                 tr {
-                    th scope="row" { (key.id)
+                    th.name scope="row" { (key.id)
                         @if key.id == call.caller.principal { " " span.muted { "yours" } }
                         @if key.test { " " span.muted { "for tests" } }
                     }
-                    td { (parts::status(state(key, call.now))) }
+                    td.state { (parts::status(state(key, call.now))) }
                     td.wide { (key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ")) }
-                    td { (call.time(Millis(key.created_at))) }
-                    td { @match key.revoked_at.or(key.expires_at) { Some(at) => (call.time(Millis(at))), None => span.muted { "no end" } } }
+                    td data-label="Created" { (call.time(Millis(key.created_at))) }
+                    td data-label="Expires" { @match key.revoked_at.or(key.expires_at) { Some(at) => (call.time(Millis(at))), None => span.muted { "never" } } }
                     td { @if state(key, call.now) == "active" && key.id != call.caller.principal {
-                        (call.post_form(REVOKE, &[("keyId", &key.id)], "", &html! { button.danger type="submit" { "Take back" } }))
+                        (call.post_form(REVOKE, &[("keyId", &key.id)], "", &html! { button.danger type="submit" { "Revoke" } }))
                     } }
                 }
             } }

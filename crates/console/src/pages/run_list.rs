@@ -112,15 +112,15 @@ pub(super) fn read(
 /// The table.
 pub(super) fn table(call: &Call, runs: &[RunRow]) -> Markup {
     html! {
-        div.scroll {
+        div.scroll.cards {
             table {
                 thead { tr { th { "Run" } th { "Workflow" } th { "State" } th { "At" } th { "Started" } th.number { "Took" } } }
                 tbody {
                     @for run in runs {
                         tr {
                             th scope="row" { (call.anchor(RUN, &[("runId", &run.run_id)], html! { span.mono { (run.run_id) } })) }
-                            td { (run.workflow_id) }
-                            td { (parts::status(&run.status)) }
+                            td.name { (run.workflow_id) }
+                            td.state { (parts::status(&run.status)) }
                             td.wide {
                                 @match (&run.interrupt, run.reason()) {
                                     (Some(waiting), _) => (waiting.question()),
@@ -128,8 +128,8 @@ pub(super) fn table(call: &Call, runs: &[RunRow]) -> Markup {
                                     (None, None) => @if let Some(node) = &run.current_node_id { (node) },
                                 }
                             }
-                            td { @if let Some(at) = &run.started_at { (call.timestamp(at)) } }
-                            td.number { (run.took(call.now).unwrap_or_default()) }
+                            td data-label="Started" { @if let Some(at) = &run.started_at { (call.timestamp(at)) } }
+                            td.number data-label="Took" { (run.took(call.now).unwrap_or_default()) }
                         }
                     }
                 }

@@ -62,7 +62,7 @@ fn sessions(call: &Call, branch: &Branch) -> Markup {
             Some(name) => { span.muted { "Branch " } (name) },
             None => span.muted { "No branch" },
         } }
-        div.scroll {
+        div.scroll.cards {
             table {
                 thead { tr {
                     th { "About" } th { "Workflow" } th { "State" } th.number { "Step" } th.number { "Gaps" } th { "Last active" }
@@ -92,10 +92,10 @@ fn rows(call: &Call, session: &ShelfEntry) -> Markup {
                     @if place == 0 && session.kept { " " span.muted { "kept" } }
                 }
                 td { (run.workflow_id) }
-                td { (parts::status(run.status.as_str())) }
-                td.number { (run.step_ordinal) }
-                td.number { (gaps(run)) }
-                td { @if let Some(at) = run.last_modified_ms { (call.time(Millis(at))) } }
+                td.state { (parts::status(run.status.as_str())) }
+                td.number data-label="Step" { (run.step_ordinal) }
+                td.number data-label="Gaps" { (gaps(run)) }
+                td data-label="Last active" { @if let Some(at) = run.last_modified_ms { (call.time(Millis(at))) } }
             }
         }
     }

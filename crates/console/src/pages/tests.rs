@@ -527,7 +527,7 @@ async fn a_key_that_may_only_look_sees_no_button_that_would_fail() {
         assert_eq!(room.get(&reader, path).await.0, 403, "{path}");
     }
     let admin = room.admin().await;
-    assert!(room.page(&admin, "/keys").await.contains("Take back"));
+    assert!(room.page(&admin, "/keys").await.contains("Revoke"));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     let (admin, reader) = (site.signed_in(KEY).await, site.signed_in(READER).await);
     assert_eq!(reader.get("/runs").await.status, 200);
     let page = admin.get("/keys").await;
-    page.shows(&[&format!("action=\"{REVOKE}\""), "Take back"]);
+    page.shows(&[&format!("action=\"{REVOKE}\""), "Revoke"]);
     page.hides(&[
         "action=\"/keys/full/revoke\"",
         "action=\"/keys/revoked/revoke\"",
@@ -22,7 +22,7 @@ async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     let done = admin.submit(&page, REVOKE, &[]).await;
     assert_eq!((done.status, done.header("location")), (303, "/keys?done=revoked"));
     let page = admin.get("/keys?done=revoked").await;
-    page.shows(&["revoked", "The key was taken back."]);
+    page.shows(&["revoked", "The key was revoked."]);
     page.hides(&[REVOKE]);
     // Who is signed in with it is out, and nobody gets in with it again.
     let out = reader.get("/runs").await;

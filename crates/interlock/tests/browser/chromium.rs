@@ -9,7 +9,7 @@ use fantoccini::elements::Element;
 use fantoccini::error::CmdError;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
-use serde_json::{Value, json};
+use serde_json::{Map, json};
 use tempfile::TempDir;
 
 /// Where Debian's packages put the two programs.
@@ -40,15 +40,20 @@ pub(crate) struct Chromium {
 impl Chromium {
     /// Starts one, unless there is none on this machine. That is said aloud, and where nothing may be skipped it is a failure.
     pub(crate) async fn start() -> Option<Self> {
-        Self::start_with(&[]).await
+        Self::start_with(&[], None).await
     }
 
     /// Starts one of somebody who likes it dark.
     pub(crate) async fn start_dark() -> Option<Self> {
-        Self::start_with(&["--blink-settings=preferredColorScheme=0"]).await
+        Self::start_with(&["--blink-settings=preferredColorScheme=0"], None).await
     }
 
-    async fn start_with(more: &[&str]) -> Option<Self> {
+    /// Starts one that shows pages as a phone of this width does. A window cannot be made as narrow as that.
+    pub(crate) async fn start_phone(width: u32) -> Option<Self> {
+        Self::start_with(&[], Some(width)).await
+    }
+
+    async fn start_with(more: &[&str], phone: Option<u32>) -> Option<Self> {
         if !Path::new(DRIVER).exists() || !Path::new(CHROMIUM).exists() {
             assert!(
                 std::env::var_os("INTERLOCK_SKIP_NOTHING").is_none(),
@@ -80,8 +85,12 @@ impl Chromium {
         let mut arguments: Vec<String> =
             ARGUMENTS.iter().chain(more).map(|&argument| argument.to_owned()).collect();
         arguments.push(format!("--user-data-dir={}", profile.path().display()));
-        let wanted = json!({"goog:chromeOptions": {"binary": CHROMIUM, "args": arguments}});
-        let Value::Object(wanted) = wanted else { unreachable!("it is an object") };
+        let mut options = json!({"binary": CHROMIUM, "args": arguments});
+        if let Some(width) = phone {
+            let metrics = json!({"width": width, "height": 844, "pixelRatio": 1.0, "touch": true});
+            options["mobileEmulation"] = json!({"deviceMetrics": metrics});
+        }
+        let wanted = Map::from_iter([("goog:chromeOptions".to_owned(), options)]);
         let client = ClientBuilder::new(HttpConnector::new())
             .capabilities(wanted)
             .connect(&format!("http://127.0.0.1:{port}"))

@@ -135,13 +135,25 @@ async fn furnished() -> (Server, TempDir, Vec<(&'static str, String)>) {
     (server, flows, pages)
 }
 
-/// Whatever sticks out of the page to the right, unless it scrolls by itself.
+/// How much wider the page is than what shows it, and what may be the cause.
 const OVERFLOW: &str = r#"
     const width = document.documentElement.clientWidth;
-    if (document.documentElement.scrollWidth <= width) return [];
-    return [...document.querySelectorAll("body *")]
-        .filter((element) => element.getBoundingClientRect().right > width + 1 && !element.closest(".scroll, .graph, pre, svg"))
+    const wider = document.documentElement.scrollWidth - width;
+    if (wider <= 0) return [];
+    const beyond = [...document.querySelectorAll("body *")]
+        .filter((element) => element.getBoundingClientRect().right > width + 1 && !element.closest("svg"))
         .map((element) => element.outerHTML.slice(0, 200)).slice(0, 5);
+    return [`${wider} px`, ...beyond];
+"#;
+
+/// The states in a list that somebody would have to scroll sideways to see, and those that are seen.
+const STATES: &str = r#"
+    const seen = (element) => {
+        const box = element.getBoundingClientRect();
+        return box.width > 0 && box.left >= 0 && box.right <= document.documentElement.clientWidth;
+    };
+    const states = [...document.querySelectorAll("main .cards .status")];
+    return [states.filter((state) => !seen(state)).map((state) => state.textContent), states.filter(seen).length];
 "#;
 
 /// What stands letter by letter in a column that others left no room.
@@ -217,5 +229,28 @@ async fn every_page_is_drawn_by_day_and_by_night_and_nothing_sticks_out() {
             assert_eq!(squeezed, json!([]), "{name} at {width}");
         }
         day.whole_picture(&format!("{name}-narrow"), 520).await;
+    }
+}
+
+/// First use, section B: on a phone the run list showed ids and no states, and the page of keys was 571 pixels wide.
+#[tokio::test]
+async fn on_a_phone_every_page_fits_and_lists_show_their_states() {
+    const WIDTH: u32 = 390;
+    let Some(phone) = Chromium::start_phone(WIDTH).await else { return };
+    let (server, _flows, pages) = furnished().await;
+    sign_in(&phone, &server.url, KEY).await;
+    for (name, path) in &pages {
+        phone.goto(&format!("{}{path}", server.url)).await;
+        phone.see("main h1").await;
+        let shown = phone.client.execute("return document.documentElement.clientWidth", vec![]);
+        assert_eq!(shown.await.unwrap(), WIDTH, "{name}");
+        let overflow = phone.client.execute(OVERFLOW, vec![]).await.unwrap();
+        assert_eq!(overflow, json!([]), "{name} is wider than {WIDTH}");
+        let states = phone.client.execute(STATES, vec![]).await.unwrap();
+        assert_eq!(states[0], json!([]), "{name} has states beside the screen");
+        if ["overview", "runs", "sessions", "keys"].contains(name) {
+            assert_ne!(states[1], 0, "{name} shows no state");
+        }
+        phone.picture(&format!("{name}-phone")).await;
     }
 }
