@@ -1,7 +1,8 @@
 //! The documents of plugins, on an origin of their own.
 //!
 //! Nothing else is there: no cookie, no page of the console, no file of a pack but the entries that its manifest names. Each is
-//! verified whenever it is asked for, and served with a policy that lets it load and send nothing.
+//! verified whenever it is asked for, and served with a policy that lets it load nothing, and send only where it declared. Browsers do
+//! not hold WebRTC to that policy.
 
 use std::sync::Arc;
 

@@ -57,6 +57,10 @@ fn one(call: &Call, module: &Module) -> Markup {
         section.panel {
             h2 { (module.instance_id) " " (parts::status(&module.status)) }
             @if let Some(message) = &module.message { p { (message) } }
+            @if is_plugins(call, module) {
+                p.notice.wait { "Plugins of this pack can send what they read to any address, through WebRTC, whatever addresses the pack declares. "
+                    "Install only plugins that you trust with that data." }
+            }
             dl.facts {
                 dt { "Package" } dd { (module.package) }
                 @if !module.grants.is_empty() { dt { "Granted" } dd { (module.grants.join(", ")) } }
@@ -72,6 +76,12 @@ fn one(call: &Call, module: &Module) -> Markup {
             (layout::fallbacks(call, Some(&module.instance_id)))
         }
     }
+}
+
+/// Whether a module is a pack of plugins, and so brings code.
+fn is_plugins(call: &Call, module: &Module) -> bool {
+    let plugins = call.console.facts.plugins.as_ref();
+    plugins.is_some_and(|plugins| plugins.packs().1.iter().any(|pack| pack.owner == module.instance_id))
 }
 
 fn policy(call: &Call) -> Markup {

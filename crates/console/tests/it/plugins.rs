@@ -131,7 +131,12 @@ async fn what_shows_when_plugins_are_not_ready_follows_from_facts() {
     let site = Site::beside("http://127.0.0.1:7717", Some(ORIGIN)).await;
     install(&site);
     let browser = site.signed_in(KEY).await;
-    browser.get("/modules").await.shows(&[OWNER, "ready"]);
+    // Finding H5: operators read this before they allow a plugin.
+    browser.get("/modules").await.shows(&[
+        OWNER,
+        "ready",
+        "send what they read to any address, through WebRTC",
+    ]);
     site.signed_in(READER).await.get("/modules").await.shows(&[OWNER, "readOnly"]);
     std::fs::write(site.packs().join(PACK).join("1.0.0/index.html"), "<p>changed").unwrap();
     let page = browser.get("/modules").await;

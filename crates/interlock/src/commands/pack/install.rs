@@ -5,6 +5,7 @@ use std::path::Path;
 use packs::archive::Limits;
 use packs::install::{DamagedPack, HostFacts, Install, InstalledPacks, InstalledRecord};
 use packs::integrity::Integrity;
+use packs::kind::PackKind;
 use packs::lock::LockedPack;
 use packs::name::PackName;
 use packs::trust::{Proof, TrustPolicy};
@@ -86,13 +87,20 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<An
             Layout::Compact,
         )?;
     } else {
-        let lines: Vec<String> = records
+        let mut lines: Vec<String> = records
             .iter()
             .map(|record| {
                 let (name, version) = (&record.name, &record.version);
                 format!("{GOOD}{name}@{version}{GOOD:#} is installed, {}.", proof(record).0)
             })
             .collect();
+        let plugins = records.iter().filter(|record| record.kind == PackKind::FrontendPlugin);
+        lines.extend(plugins.map(|InstalledRecord { name, .. }| {
+            format!(
+                "{WARNING}warning{WARNING:#}: plugins of {name} can send what they read to any address, through WebRTC, whatever \
+                 `connectSrc` lists. Use only plugins that you trust with that data; see docs/concepts/ui-plugins.md."
+            )
+        }));
         output::text(&lines.join("\n"))?;
     }
     Ok(Answer::Yes)

@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::{KEY, Served, examples};
-use crate::program::interlock;
+use crate::program::{interlock, root};
 
 #[tokio::test]
 async fn plugins_have_an_origin_of_their_own_or_are_not_advertised() {
@@ -42,4 +42,19 @@ fn the_console_and_plugins_do_not_share_an_origin() {
     assert!(!output.status.success());
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("CONFIG_INVALID") && told.contains("plugins.public_url"), "{told}");
+}
+
+/// Finding H5: a plugin reaches the network through WebRTC, which nothing in its manifest shows.
+#[test]
+fn whoever_installs_a_plugin_is_warned_that_it_can_send_data_away() {
+    let data = TempDir::new().unwrap();
+    std::fs::write(data.path().join("config.toml"), "[plugins]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+    let installed = |pack: &str| {
+        let mut command = interlock(&["pack", "install", "--trust", "open", "--data-dir"]);
+        let output = command.arg(data.path()).arg(root().join("examples").join(pack)).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(installed("plugins/artifact-editor").contains("can send what they read to any address"));
+    assert!(!installed("packs/word-count").contains("WebRTC"), "a pack without plugins");
 }
