@@ -16,6 +16,7 @@ use canon::json;
 use flow::definition::{Capabilities, Definition, NodeType};
 use flow::engine::{Decision, DrainPolicy, Effect, GuideResult, Input, Limits, Told, decide};
 use flow::event::{Event, EventKind, Millis, wire};
+use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
 use flow::state::{RunError, RunState};
@@ -214,7 +215,7 @@ fn answer(run: &Run<'_>, source: &mut Unstructured<'_>) -> Result<Option<Input>>
         resume_value: source.choose(&answers)?.clone(),
         by: "me".into(),
         grants: vec!["approver".into()],
-        by_token: source.arbitrary()?,
+        via: if source.arbitrary()? { Via::Token } else { Via::Key },
     }))
 }
 

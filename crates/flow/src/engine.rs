@@ -42,6 +42,7 @@ pub(crate) use self::nodes::conformance::COST_ATTRIBUTES;
 use self::turn::Turn;
 use crate::definition::Definition;
 use crate::event::{Event, Millis};
+use crate::interrupt::Via;
 use crate::run::RunStatus;
 use crate::state::RunState;
 
@@ -193,8 +194,8 @@ pub enum Input {
         by: String,
         /// The roles and scopes that the caller has, for gates that ask for one.
         grants: Vec<String>,
-        /// Whether it came by a signed token instead of a key.
-        by_token: bool,
+        /// How it came.
+        via: Via,
     },
     /// Somebody sets variables from outside, as a test of a host does.
     Assign {

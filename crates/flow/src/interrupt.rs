@@ -26,9 +26,28 @@ pub struct Reply<'a> {
     pub by: &'a str,
     /// The roles and scopes that they have.
     pub grants: &'a [String],
-    /// Whether it came by a signed token.
-    pub by_token: bool,
+    /// How it came.
+    pub via: Via,
 }
+
+/// How an answer came to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// With a key that may respond. It may name the person it speaks for, in `voter`.
+    Key,
+    /// With a signed token. It is the answer of the token's holder, whatever the answer says of itself.
+    Token,
+    /// From the log of a run that is replayed. What was decided then stays decided.
+    Log {
+        /// Whether the interrupt was over with it.
+        closes: bool,
+    },
+}
+
+/// Who answers with a token that names no holder, as tokens of earlier versions do not.
+///
+/// Such a vote is never added to another: its voter may have cast that one too. It decides where one vote is enough.
+pub const ANONYMOUS: &str = "token";
 
 /// What follows from an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +97,7 @@ pub struct Ballot {
 /// # Errors
 /// When it is not one that was asked for, or not from somebody who may give it.
 pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
-    if reply.by_token && !takes_tokens(node) {
+    if reply.via == Via::Token && !takes_tokens(node) {
         return Err(Refusal::Forbidden {
             message:
                 "this interrupt takes no answer by a token; answer with a key that has `approvals:respond`"
@@ -115,6 +134,17 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
 /// Whether the interrupts of a node take answers by a signed token.
 pub fn takes_tokens(node: &Node) -> bool {
     node.config.get("profile").and_then(Value::as_str) != Some(AUTH_REQUIRED)
+}
+
+/// Whether the holder of a token could answer this interrupt with it. A token that would be refused need not be issued.
+pub fn answerable_by_token(node: &Node, interrupt: &Interrupt, holder: &str) -> bool {
+    match node.kind {
+        // An agent's session answers for it, and nobody else.
+        NodeType::Guided => false,
+        // A token proves no role and no scope.
+        NodeType::GovernanceGate => takes_tokens(node) && approval::is_open_to_all(node),
+        _ => takes_tokens(node) && approval::is_listed(interrupt, holder),
+    }
 }
 
 /// An operator lets the decision stand, puts another in its place, or rejects it.

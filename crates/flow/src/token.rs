@@ -36,6 +36,10 @@ pub struct InterruptToken {
     pub expires_at: u64,
     /// What for.
     pub intent: Intent,
+    /// The principal that the token was issued to: an answer by the token is an answer of this principal. Tokens of earlier
+    /// versions have no holder; who answers with one is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
 }
 
 /// Why a token is refused.
@@ -79,7 +83,19 @@ mod tests {
             interrupt_id: "run_1:gate:0".into(),
             expires_at: 1000,
             intent: Intent::Resolve,
+            holder: Some("key_1".into()),
         }
+    }
+
+    #[test]
+    fn a_token_of_an_earlier_version_is_read_and_has_no_holder() {
+        let old = serde_json::json!({
+            "runId": "run_1", "nodeId": "gate", "interruptId": "run_1:gate:0", "expiresAt": 1000, "intent": "resolve",
+        });
+        let text = signed::seal(Domain::INTERRUPT, &old, &[1; 32]);
+        let expected = InterruptToken { holder: None, ..token() };
+        assert_eq!(expected.sign(&[1; 32]), text, "a token without a holder has the bytes of before");
+        assert_eq!(InterruptToken::verify(&text, &[[1; 32]], Millis(0)), Ok(expected));
     }
 
     #[test]

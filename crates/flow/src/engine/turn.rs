@@ -59,9 +59,9 @@ impl<'a> Turn<'a> {
             Input::GuideEnded { node_id, session_id, outcome } => {
                 self.guide_ended(&node_id, &session_id, outcome);
             }
-            Input::Resolve { node_id, interrupt_id, resume_value: value, by, grants, by_token } => {
+            Input::Resolve { node_id, interrupt_id, resume_value: value, by, grants, via } => {
                 bounds::check_answer("resumeValue", &value)?;
-                let reply = Reply { value: &value, by: &by, grants: &grants, by_token };
+                let reply = Reply { value: &value, by: &by, grants: &grants, via };
                 self.resolve(&node_id, interrupt_id.as_deref(), &reply)?;
             }
             Input::Assign { variables } => self.assign(&variables)?,

@@ -2,13 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Ballot, Decided, Judgement, Reply, bad};
+use super::{ANONYMOUS, Ballot, Decided, Judgement, Reply, Via, bad};
 use crate::definition::Node;
 use crate::engine::Refusal;
 use crate::state::{Interrupt, Outcome};
 
 pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
-    let value = normalised(reply.value)?;
+    let mut value = normalised(reply.value)?;
+    if reply.via == Via::Token {
+        // A token proves who its holder is, and nothing about anybody else.
+        value.remove("voter");
+    }
     let action = value.get("action").and_then(Value::as_str).unwrap_or_default().to_owned();
     let allowed = names(&interrupt.data, "actions");
     if !allowed.contains(&action) {
@@ -31,23 +35,27 @@ pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgemen
         _ => {}
     }
     let voter = voter(&value, reply.by);
-    let approvers = names(&interrupt.data, "approversList");
-    if !approvers.is_empty() && !approvers.contains(&voter) {
+    if !is_listed(interrupt, &voter) {
         return Err(Refusal::Forbidden { message: "only those on the gate's list may decide".into() });
     }
     let required = required(&interrupt.data, "requiredApprovals");
-    let (granted, rejected) = tally(interrupt, &voter, &action);
-    let ballot = Ballot { voter, action, granted, required, reason: reason(&value) };
     let majority = interrupt.data.get("rejectionPolicy").and_then(Value::as_str) == Some("majority");
     let veto = if majority { required / 2 + 1 } else { 1 };
-    let outcome = if ballot.action == "refine" || granted >= required {
-        Outcome::Accepted
-    } else if rejected >= veto {
-        Outcome::Rejected
-    } else {
-        return Ok(Judgement::Voted(ballot));
+    let outcome_of = |votes: Tally| {
+        if action == "refine" || votes.granted >= required {
+            Some(Outcome::Accepted)
+        } else if votes.rejected >= veto {
+            Some(Outcome::Rejected)
+        } else {
+            None
+        }
     };
-    Ok(decided(Value::Object(value), outcome, ballot))
+    let (votes, outcome) = counted(interrupt, &voter, &action, reply.via, outcome_of);
+    let ballot = Ballot { voter, action, granted: votes.granted, required, reason: reason(&value) };
+    Ok(match outcome {
+        Some(outcome) => decided(Value::Object(value), outcome, ballot),
+        None => Judgement::Voted(ballot),
+    })
 }
 
 /// The gate of governance: a role or scope is needed, and another may override.
@@ -81,18 +89,35 @@ pub(super) fn governed(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) ->
     }
     let required = required(&config, "quorum");
     // Who votes at such a gate is who is authenticated: a name in the body proves nothing about a role.
-    let (granted, rejected) =
-        tally(interrupt, reply.by, if action == "override" { "accept" } else { &action });
     let bypasses = config.get("overrideBypassesQuorum") == Some(&Value::Bool(true));
-    let ballot = Ballot { voter: reply.by.to_owned(), action, granted, required, reason: reason(&value) };
-    let outcome = if granted >= required || (ballot.action == "override" && bypasses) {
-        Outcome::Accepted
-    } else if rejected > 0 {
-        Outcome::Rejected
-    } else {
-        return Ok(Judgement::Voted(ballot));
+    let outcome_of = |votes: Tally| {
+        if votes.granted >= required || (action == "override" && bypasses) {
+            Some(Outcome::Accepted)
+        } else if votes.rejected > 0 {
+            Some(Outcome::Rejected)
+        } else {
+            None
+        }
     };
-    Ok(decided(Value::Object(value), outcome, ballot))
+    let counts_as = if action == "override" { "accept" } else { &action };
+    let (votes, outcome) = counted(interrupt, reply.by, counts_as, reply.via, outcome_of);
+    let (voter, reason) = (reply.by.to_owned(), reason(&value));
+    let ballot = Ballot { voter, action, granted: votes.granted, required, reason };
+    Ok(match outcome {
+        Some(outcome) => decided(Value::Object(value), outcome, ballot),
+        None => Judgement::Voted(ballot),
+    })
+}
+
+/// Whether a governance gate asks for no role and no scope.
+pub(super) fn is_open_to_all(node: &Node) -> bool {
+    ["requiredRole", "requiredScope"].iter().all(|name| !node.config.contains_key(*name))
+}
+
+/// Whether the gate's list, where it has one, names the voter.
+pub(super) fn is_listed(interrupt: &Interrupt, voter: &str) -> bool {
+    let approvers = names(&interrupt.data, "approversList");
+    approvers.is_empty() || approvers.iter().any(|name| name == voter)
 }
 
 fn decided(value: Value, outcome: Outcome, ballot: Ballot) -> Judgement {
@@ -137,14 +162,71 @@ fn required(of: &Value, name: &str) -> u32 {
     number.unwrap_or(1).max(1)
 }
 
-/// How many are for it and against it, with one more vote that takes the place of an earlier one of the same voter.
-fn tally(interrupt: &Interrupt, voter: &str, action: &str) -> (u32, u32) {
-    let others = interrupt.votes.iter().filter(|vote| vote.voter != voter).map(|vote| vote.action.as_str());
-    others.chain([action]).fold((0, 0), |(granted, rejected), action| match action {
-        "accept" | "edit-accept" => (granted + 1, rejected),
-        "reject" => (granted, rejected + 1),
-        _ => (granted, rejected),
-    })
+/// How many are for it and against it.
+#[derive(Clone, Copy)]
+struct Tally {
+    granted: u32,
+    rejected: u32,
+}
+
+/// The votes with one more, and what follows from them.
+///
+/// Earlier versions added the vote of an anonymous token to others. Where the log says that such a gate was over, it is over.
+fn counted(
+    interrupt: &Interrupt,
+    voter: &str,
+    action: &str,
+    via: Via,
+    outcome_of: impl Fn(Tally) -> Option<Outcome>,
+) -> (Tally, Option<Outcome>) {
+    let votes = Votes::with(interrupt, voter, action);
+    let now = votes.named.or_one_of(votes.anonymous);
+    match (outcome_of(now), via) {
+        (None, Via::Log { closes: true }) => {
+            let then = votes.named.and(votes.anonymous);
+            (then, outcome_of(then))
+        }
+        (outcome, Via::Key | Via::Token | Via::Log { .. }) => (now, outcome),
+    }
+}
+
+/// Votes of known people, and those of anonymous tokens.
+struct Votes {
+    named: Tally,
+    anonymous: Tally,
+}
+
+impl Votes {
+    /// The votes so far with one more, which takes the place of an earlier one of the same voter.
+    fn with(interrupt: &Interrupt, voter: &str, action: &str) -> Self {
+        let others = interrupt.votes.iter().filter(|vote| vote.voter != voter);
+        let all = others.map(|vote| (vote.voter.as_str(), vote.action.as_str())).chain([(voter, action)]);
+        let mut votes =
+            Self { named: Tally { granted: 0, rejected: 0 }, anonymous: Tally { granted: 0, rejected: 0 } };
+        for (voter, action) in all {
+            let tally = if voter == ANONYMOUS { &mut votes.anonymous } else { &mut votes.named };
+            match action {
+                "accept" | "edit-accept" => tally.granted += 1,
+                "reject" => tally.rejected += 1,
+                _ => {}
+            }
+        }
+        votes
+    }
+}
+
+impl Tally {
+    /// With anonymous votes that stand in for a missing first vote and are never added to another.
+    fn or_one_of(self, anonymous: Self) -> Self {
+        Self {
+            granted: self.granted.max(anonymous.granted.min(1)),
+            rejected: self.rejected.max(anonymous.rejected.min(1)),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { granted: self.granted + other.granted, rejected: self.rejected + other.rejected }
+    }
 }
 
 fn names(data: &Value, member: &str) -> Vec<String> {

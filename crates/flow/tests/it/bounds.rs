@@ -5,6 +5,7 @@ use flow::definition::{Capabilities, Definition};
 use flow::engine::bounds::{MAX_ROUND_BYTES, MAX_ROUNDS, MAX_VALUE_BYTES, MAX_VALUE_DEPTH};
 use flow::engine::{Input, Refusal, decide};
 use flow::event::wire;
+use flow::interrupt::Via;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -103,7 +104,7 @@ fn who_decided_is_who_decided_whatever_the_answer_says() {
     let mut world = World::new(&[workflow("w", &[("gate", "core.approvalGate", json!({}))], &[])]);
     world.create("w");
     let claim = json!({"action": "accept", "decidedBy": "the boss", "output": "forged"});
-    world.resolve_as("r", "gate", claim.clone(), "ada", false).unwrap();
+    world.resolve_as("r", "gate", claim.clone(), "ada", Via::Key).unwrap();
     let outputs = &world.run().state.node(0).outputs;
     assert_eq!((&outputs["decidedBy"], &outputs["output"]), (&json!("ada"), &claim));
 }
@@ -221,7 +222,7 @@ fn a_conversation_votes_and_pauses_end_at_a_bound_and_what_decides_is_still_take
         resume_value: json!({"action": "accept", "voter": voter}),
         by: "somebody".into(),
         grants: Vec::new(),
-        by_token: false,
+        via: Via::Key,
     };
     assert_eq!(give(accept("a")), Ok(RunStatus::WaitingApproval));
     assert_eq!(too_much(give(accept("a")).unwrap_err()), MAX_ROUNDS);

@@ -8,6 +8,7 @@ use flow::engine::{
     self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide,
 };
 use flow::event::{Event, EventKind, Millis, event_id, wire};
+use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
 use flow::state::{RunError, RunState};
@@ -315,7 +316,7 @@ impl World {
     }
 
     pub(crate) fn resolve(&mut self, node_id: &str, value: Value) -> Result<Vec<Event>, Refusal> {
-        self.resolve_as("r", node_id, value, "somebody", false)
+        self.resolve_as("r", node_id, value, "somebody", Via::Key)
     }
 
     pub(crate) fn resolve_as(
@@ -324,12 +325,12 @@ impl World {
         node_id: &str,
         value: Value,
         by: &str,
-        by_token: bool,
+        via: Via,
     ) -> Result<Vec<Event>, Refusal> {
         let grants = vec!["approver".to_owned()];
         let node_id = node_id.to_owned();
         let (interrupt_id, resume_value, by) = (None, value, by.into());
-        self.give(run_id, Input::Resolve { node_id, interrupt_id, resume_value, by, grants, by_token })
+        self.give(run_id, Input::Resolve { node_id, interrupt_id, resume_value, by, grants, via })
     }
 
     pub(crate) fn snapshot(&self, run_id: &str) -> Value {

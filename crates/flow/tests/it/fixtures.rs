@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use flow::engine::{Input, Refusal};
 use flow::event::EventKind;
+use flow::interrupt::Via;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -432,7 +433,7 @@ fn the_end_of_a_parent_is_the_end_of_its_child() {
         (&cancelled.payload["reason"], &cancelled.payload["parentRunId"]),
         (&json!("parent-cancelled"), &json!("r"))
     );
-    let late = world.resolve_as(&child, "child-gate", json!({"action": "accept"}), "me", false);
+    let late = world.resolve_as(&child, "child-gate", json!({"action": "accept"}), "me", Via::Key);
     assert_eq!(late, Err(Refusal::InterruptGone));
     let own = world.run().events.last().unwrap();
     assert_eq!((own.payload.get("parentRunId"), &own.payload["reason"]), (None, &json!("enough")));
@@ -454,7 +455,7 @@ fn a_child_keeps_what_it_was_given_when_it_began() {
     let (_, child) = world.children()[0].clone();
     assert_eq!(world.status(), RunStatus::Running);
     world.give("r", Input::Recover).unwrap();
-    world.resolve_as(&child, "child-gate", json!({"action": "accept"}), "me", false).unwrap();
+    world.resolve_as(&child, "child-gate", json!({"action": "accept"}), "me", Via::Key).unwrap();
     assert_eq!(world.snapshot(&child)["variables"]["receivedPrdId"], "seeded-id");
     assert_eq!(world.status(), RunStatus::Completed);
     assert_eq!(world.started.len(), 2, "a restart asks again for what is under way");

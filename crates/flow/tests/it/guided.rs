@@ -9,6 +9,7 @@ use flow::engine::{
 };
 use flow::event::EventKind;
 use flow::failure::FailureCode;
+use flow::interrupt::Via;
 use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
 use serde_json::{Value, json};
@@ -169,7 +170,7 @@ fn nobody_answers_in_place_of_the_session() {
     let mut world = waiting();
     let refused = world.resolve("guide", json!({"sessionId": session(&world)})).unwrap_err();
     assert_eq!(refused, Refusal::Guided { session_id: session(&world) });
-    let by_token = world.resolve_as("r", "guide", json!({}), "token", true).unwrap_err();
+    let by_token = world.resolve_as("r", "guide", json!({}), "token", Via::Token).unwrap_err();
     assert_eq!(by_token, Refusal::Guided { session_id: session(&world) });
 }
 

@@ -2,6 +2,7 @@
 
 use flow::engine::{Input, Refusal};
 use flow::event::EventKind;
+use flow::interrupt::{ANONYMOUS, Via};
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -187,6 +188,78 @@ fn a_rejection_is_a_veto_unless_a_majority_was_asked_for() {
     }
 }
 
+/// Finding H1: the vote of a token and the vote of a key are two votes only where two principals cast them.
+#[test]
+fn one_principal_has_one_vote_however_it_is_cast() {
+    let key = |by: &'static str| (by, Via::Key, None);
+    let token = |by: &'static str| (by, Via::Token, None);
+    // What is cast in this order at gates that want two, and whether they open with the last one.
+    let cases = [
+        ("two keys", vec![key("ann"), key("ben")], true),
+        ("a key twice", vec![key("ann"), key("ann")], false),
+        ("a token and a key of two principals", vec![token("ann"), key("ben")], true),
+        ("a token and a key of one principal", vec![token("ann"), key("ann")], false),
+        ("a key and a token of one principal", vec![key("ann"), token("ann")], false),
+        ("two tokens of one principal", vec![token("ann"), token("ann")], false),
+        ("an anonymous token first", vec![token(ANONYMOUS), key("ann")], false),
+        ("an anonymous token second", vec![key("ann"), token(ANONYMOUS)], false),
+        ("an anonymous token twice", vec![token(ANONYMOUS), token(ANONYMOUS)], false),
+        ("an anonymous token beside two", vec![token(ANONYMOUS), key("ann"), key("ben")], true),
+        (
+            "a token that names others",
+            vec![("ann", Via::Token, Some("ben")), ("ann", Via::Token, Some("cy"))],
+            false,
+        ),
+    ];
+    for (name, votes, opens) in cases {
+        let governed = json!({"quorum": 2});
+        for (gate, config) in [
+            ("core.approvalGate", json!({"requiredApprovals": 2})),
+            ("core.openwop.governance.approvalGate", governed),
+        ] {
+            let mut world = one(gate, config);
+            for (by, via, voter) in &votes {
+                let mut answer = json!({"action": "accept"});
+                if let Some(voter) = voter {
+                    answer["voter"] = (*voter).into();
+                }
+                let told = world.resolve_as("r", "n", answer, by, *via).unwrap();
+                let vote = told.iter().find_map(|event| {
+                    event.payload.get("decidedBy").or_else(|| event.payload.get("principal"))
+                });
+                assert_eq!(vote, Some(&json!(by)), "{gate}, {name}: the record names who voted");
+            }
+            let expected = if opens { RunStatus::Completed } else { RunStatus::WaitingApproval };
+            assert_eq!(world.status(), expected, "{gate}, {name}");
+        }
+    }
+}
+
+/// Finding H1: where one vote is enough an anonymous token still decides, and its rejection is still a veto.
+#[test]
+fn an_anonymous_token_decides_where_one_vote_is_enough() {
+    for (required, action, status) in [
+        (1, "accept", RunStatus::Completed),
+        (1, "reject", RunStatus::Failed),
+        (2, "reject", RunStatus::Failed),
+    ] {
+        let mut world = one("core.approvalGate", json!({"requiredApprovals": required}));
+        world.resolve_as("r", "n", json!({"action": action}), ANONYMOUS, Via::Token).unwrap();
+        assert_eq!(world.status(), status, "{action} of {required}");
+    }
+}
+
+/// Finding H1: a body that names somebody on the list opens nothing to a token of somebody who is not.
+#[test]
+fn a_token_votes_as_its_holder_where_a_gate_has_a_list() {
+    let mut world = one("core.approvalGate", json!({"approversList": ["ann"]}));
+    let as_ann = json!({"action": "accept", "voter": "ann"});
+    let refused = world.resolve_as("r", "n", as_ann.clone(), "ben", Via::Token);
+    assert!(matches!(refused, Err(Refusal::Forbidden { .. })));
+    world.resolve_as("r", "n", as_ann, "ann", Via::Token).unwrap();
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
 #[test]
 fn a_decision_that_is_exactly_sure_enough_stands() {
     for (confidence, threshold, stands) in [
@@ -221,7 +294,7 @@ fn a_decision_that_is_exactly_sure_enough_stands() {
 #[test]
 fn an_answer_by_token_where_a_key_is_needed() {
     let mut world = one("core.approvalGate", json!({"profile": "openwop-interrupt-auth-required"}));
-    let by_token = world.resolve_as("r", "n", json!({"action": "accept"}), "somebody", true);
+    let by_token = world.resolve_as("r", "n", json!({"action": "accept"}), "somebody", Via::Token);
     assert!(matches!(by_token, Err(Refusal::Forbidden { .. })));
     world.resolve("n", json!({"action": "accept"})).unwrap();
 }
@@ -415,7 +488,7 @@ fn an_event_from_outside_is_known_again_by_its_interrupt_and_a_late_answer_is_to
             resume_value: value.clone(),
             by: "somebody".into(),
             grants: Vec::new(),
-            by_token: true,
+            via: Via::Token,
         };
         world.give("r", input)
     };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flow::engine::replay::{Source, replay};
 use flow::engine::{DrainPolicy, Effect, Input};
 use flow::event::{Event, EventKind};
+use flow::interrupt::{ANONYMOUS, Via};
 use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
 use serde_json::{Value, json};
@@ -97,8 +98,8 @@ fn sources() -> Vec<(&'static str, World)> {
         world.resolve("gate", json!({"action": "accept", "voter": "b"})).unwrap();
         world.pass(5);
         world.give("r", Input::Resume { reason: Some("go".into()) }).unwrap();
-        world.resolve_as("r", "governed", json!({"action": "accept"}), "x", false).unwrap();
-        world.resolve_as("r", "governed", json!({"action": "accept"}), "y", false).unwrap();
+        world.resolve_as("r", "governed", json!({"action": "accept"}), "x", Via::Key).unwrap();
+        world.resolve_as("r", "governed", json!({"action": "accept"}), "y", Via::Key).unwrap();
         world.pass(20);
         world.give("r", Input::Recover).unwrap();
         world.resolve("talk", json!({"action": "close", "content": "two"})).unwrap();
@@ -230,6 +231,32 @@ fn sources() -> Vec<(&'static str, World)> {
     all
 }
 
+/// Finding H1: earlier versions added the vote of an anonymous token to that of a key. Their logs are replayed as they were.
+#[test]
+fn a_log_whose_quorum_had_an_anonymous_token_is_replayed_to_its_end() {
+    for (gate, config) in [
+        ("core.approvalGate", json!({"requiredApprovals": 2})),
+        ("core.openwop.governance.approvalGate", json!({"quorum": 2})),
+    ] {
+        let mut world = World::new(&[workflow("w", &[("gate", gate, config)], &[])]);
+        world.create("w");
+        for by in ["first", "second"] {
+            world.resolve_as("r", "gate", json!({"action": "accept"}), by, Via::Key).unwrap();
+        }
+        let run = world.runs.get_mut("r").unwrap();
+        for event in &mut run.events {
+            for member in ["decidedBy", "principal"] {
+                if event.payload.get(member) == Some(&json!("first")) {
+                    event.payload.insert(member.into(), ANONYMOUS.into());
+                }
+            }
+        }
+        let (events, state, _) = replayed(&mut world, 0);
+        assert_eq!(state.status, RunStatus::Completed, "{gate}");
+        assert!(events.iter().all(|event| event.kind != EventKind::ReplayDiverged), "{gate}");
+    }
+}
+
 #[test]
 fn a_replay_of_a_run_that_is_over_repeats_it_from_every_place() {
     for (name, mut world) in sources() {
@@ -281,7 +308,7 @@ fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
         resume_value: json!({"action": "accept"}),
         by: "me".into(),
         grants: vec![],
-        by_token: false,
+        via: Via::Key,
     };
     let decision =
         flow::engine::decide(&definition, &mut alone, accept, world.now, &world.limits, &|_: &str| true)
@@ -369,13 +396,13 @@ fn a_branch_goes_on_from_every_place() {
                         "conversation.exchange" => json!({"action": "close"}),
                         _ => json!({"action": "accept", "voter": "v"}),
                     };
-                    let _ = world.resolve_as(&run_id, &node, answer.clone(), "one", false);
+                    let _ = world.resolve_as(&run_id, &node, answer.clone(), "one", Via::Key);
                     let _ = world.resolve_as(
                         &run_id,
                         &node,
                         json!({"action": "accept", "voter": "u"}),
                         "two",
-                        false,
+                        Via::Key,
                     );
                 }
                 world.pass(10_000);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flow::engine::replay::{Source, replay};
 use flow::engine::{Deliverable, DrainPolicy, GuideFailure, GuideResult, Input};
+use flow::interrupt::Via;
 use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
 use proptest::prelude::*;
@@ -280,7 +281,7 @@ proptest! {
                         resume_value: answers()[*answer].clone(),
                         by: "me".into(),
                         grants: vec![],
-                        by_token: false,
+                        via: Via::Key,
                     };
                     let _ = decide(&definition, &mut state, resolve, world.now, &world.limits, &known);
                 }

@@ -1,8 +1,9 @@
 //! Answers to what runs wait for, and the other things that somebody may want of a run.
 
+use canon::digest::Digest;
 use flow::engine::{DrainPolicy, Input};
 use flow::event::{Millis, wire};
-use flow::interrupt::takes_tokens;
+use flow::interrupt::{ANONYMOUS, Via, answerable_by_token, takes_tokens};
 use flow::run::RunStatus;
 use flow::state::Interrupt;
 use flow::store::CommitError;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::advance::Ask;
 use super::live::Loaded;
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, Scope};
 
 /// For how long the same interrupt gets the same token. Every token is good for at least [`LIFETIME_MS`] less this.
 pub(super) const TOKEN_PERIOD_MS: u64 = LIFETIME_MS / 2;
@@ -22,8 +23,26 @@ struct Asked<'a> {
     run_id: &'a str,
     node_id: &'a str,
     interrupt_id: Option<&'a str>,
-    /// Whether it came by a signed token instead of a key.
-    by_token: bool,
+    via: Via,
+}
+
+/// Whom a token is issued to.
+pub(super) struct Recipient<'a> {
+    pub(super) principal: &'a str,
+    /// Whether they have `approvals:respond`.
+    pub(super) may_respond: bool,
+}
+
+impl<'a> Recipient<'a> {
+    pub(super) fn caller(caller: &'a Caller) -> Self {
+        Self { principal: &caller.principal, may_respond: caller.may(Scope::ApprovalsRespond) }
+    }
+
+    /// A short name for what this recipient is shown. It is no secret.
+    pub(super) fn tag(&self) -> String {
+        let digest = Digest::of_bytes(format!("{}\0{}", self.may_respond, self.principal).as_bytes());
+        digest.to_hex()[..12].to_owned()
+    }
 }
 
 impl Asked<'_> {
@@ -46,7 +65,7 @@ impl Runs {
         resume_value: Value,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
-        let asked = Asked { run_id, node_id, interrupt_id: None, by_token: false };
+        let asked = Asked { run_id, node_id, interrupt_id: None, via: Via::Key };
         self.resolve_asked(caller, asked, resume_value, keyed).await
     }
 
@@ -62,7 +81,7 @@ impl Runs {
         interrupt_id: &str,
         resume_value: Value,
     ) -> Result<Reply, Refusal> {
-        let asked = Asked { run_id, node_id, interrupt_id: Some(interrupt_id), by_token: false };
+        let asked = Asked { run_id, node_id, interrupt_id: Some(interrupt_id), via: Via::Key };
         self.resolve_asked(caller, asked, resume_value, None).await
     }
 
@@ -91,14 +110,14 @@ impl Runs {
         resume_value: Value,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
-        let Asked { run_id, node_id, interrupt_id, by_token } = asked;
+        let Asked { run_id, node_id, interrupt_id, via } = asked;
         let input = Input::Resolve {
             node_id: node_id.to_owned(),
             interrupt_id: interrupt_id.map(str::to_owned),
             resume_value: resume_value.clone(),
             by: caller.principal.clone(),
             grants: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
-            by_token,
+            via,
         };
         let audit = self.audited(caller, "interrupt.resolve", &json!({"runId": run_id, "nodeId": node_id}));
         let ask = Ask { keyed, changes: vec![audit] };
@@ -124,7 +143,7 @@ impl Runs {
     ) -> Result<Option<Reply>, Refusal> {
         let Loaded { definition, state } = loaded;
         let Some(place) = state.place(asked.node_id) else { return Ok(None) };
-        if asked.by_token && !takes_tokens(&definition.nodes[place]) {
+        if asked.via == Via::Token && !takes_tokens(&definition.nodes[place]) {
             return Ok(None);
         }
         let same = |event: &Value| state.was_delivered(asked.node_id, asked.interrupt_id, event);
@@ -181,7 +200,10 @@ impl Runs {
         }
         let (token, loaded) = self.token(token)?;
         if token.intent != Intent::Resolve {
-            return Err(Refusal::new(ApiCode::Forbidden, "the token is for looking only"));
+            return Err(Refusal::new(
+                ApiCode::Forbidden,
+                "the token can only be used to inspect the interrupt; read the run with a key that has `approvals:respond`",
+            ));
         }
         let gone = || {
             Refusal::new(
@@ -193,7 +215,7 @@ impl Runs {
             run_id: &token.run_id,
             node_id: &token.node_id,
             interrupt_id: Some(&token.interrupt_id),
-            by_token: true,
+            via: Via::Token,
         };
         let state = &loaded.state;
         let pending =
@@ -202,9 +224,17 @@ impl Runs {
             let again = self.delivered_again(&loaded, asked, &resume_value, keyed).await?;
             return again.ok_or_else(gone);
         }
+        let tenant = &state.genesis.tenant;
+        if let Some(holder) = &token.holder
+            && !self.may_respond(tenant, holder)?
+        {
+            let message = "the key that this token was issued to was revoked, has expired, or may not respond any more; \
+                           ask for a new token with a key that has `approvals:respond`";
+            return Err(Refusal::new(ApiCode::Forbidden, message));
+        }
         let caller = Caller {
-            tenant: state.genesis.tenant.clone(),
-            principal: "token".to_owned(),
+            tenant: tenant.clone(),
+            principal: token.holder.clone().unwrap_or_else(|| ANONYMOUS.to_owned()),
             scopes: Vec::new(),
             test: state.genesis.test,
         };
@@ -233,19 +263,22 @@ impl Runs {
         Ok((token, loaded))
     }
 
-    /// A token for an interrupt, as text.
-    pub(super) fn sign(&self, run_id: &str, interrupt: &Interrupt) -> Option<String> {
+    /// A token for an interrupt, as text, issued to a principal. Whoever could not answer with it gets one to inspect with.
+    pub(super) fn sign(&self, loaded: &Loaded, interrupt: &Interrupt, to: &Recipient<'_>) -> Option<String> {
         let secret = self.inner.options.token_secrets.first()?;
         // Counted from the beginning of the period, so that a reader who comes again gets the same token for a while.
         let now = self.now().0;
         let latest = Millis(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
         let expires_at = interrupt.deadline.map_or(latest, |deadline| deadline.min(latest)).0;
+        let node = &loaded.definition.nodes[loaded.state.place(&interrupt.node_id)?];
+        let answers = to.may_respond && answerable_by_token(node, interrupt, to.principal);
         let token = InterruptToken {
-            run_id: run_id.to_owned(),
+            run_id: loaded.state.genesis.run_id.clone(),
             node_id: interrupt.node_id.clone(),
             interrupt_id: interrupt.id.clone(),
             expires_at,
-            intent: Intent::Resolve,
+            intent: if answers { Intent::Resolve } else { Intent::Inspect },
+            holder: Some(to.principal.to_owned()),
         };
         Some(token.sign(secret))
     }

@@ -47,6 +47,13 @@ pub struct ApiKey {
     pub session: Option<SessionId>,
 }
 
+impl ApiKey {
+    /// Whether it is neither revoked nor expired at a moment.
+    pub fn is_good_at(&self, now: u64) -> bool {
+        !self.revoked_at.is_some_and(|at| at <= now) && !self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
 /// Who asks about guided sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuidedCaller {
@@ -132,6 +139,23 @@ impl Runs {
             .into_iter()
             .filter_map(|(hash, key)| Some((hash, serde_json::from_slice(&key).ok()?)))
             .collect())
+    }
+
+    /// Whether a principal of a tenant may respond to approvals at this moment. One that has no key here, such as the command line,
+    /// had every right when it acted and loses none.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(super) fn may_respond(&self, tenant: &str, principal: &str) -> Result<bool, Refusal> {
+        let now = self.now().0;
+        let keys = self.keys()?;
+        let mut of_principal =
+            keys.iter().filter(|(_, key)| key.tenant == tenant && key.id == principal).peekable();
+        if of_principal.peek().is_none() {
+            return Ok(true);
+        }
+        // Several keys may share an id: the one of the environment keeps it when it is exchanged.
+        Ok(of_principal.any(|(_, key)| key.is_good_at(now) && key.scopes.contains(&Scope::ApprovalsRespond)))
     }
 
     /// Who asks. The key is looked up by its hash, so how long that takes says nothing about keys that are close to it.

@@ -11,7 +11,7 @@ use flow::state::Interrupt;
 use flow::store::{Bytes, RunFilter, RunRow};
 use serde_json::{Value, json};
 
-use super::interrupts::TOKEN_PERIOD_MS;
+use super::interrupts::{Recipient, TOKEN_PERIOD_MS};
 use super::{ApiCode, Caller, Refusal, Runs};
 
 /// The most runs of one page of a list.
@@ -55,7 +55,9 @@ impl Runs {
         let row = self.visible(caller, run_id)?;
         let mut tag = row.next_sequence.to_string();
         if row.status.is_waiting() {
-            tag = format!("{tag}.{}", self.now().0 / TOKEN_PERIOD_MS);
+            // Tokens are made for their reader, so another key of the same client has another answer.
+            let reader = Recipient::caller(caller).tag();
+            tag = format!("{tag}.{}.{reader}", self.now().0 / TOKEN_PERIOD_MS);
         }
         let (bytes, of_session) = self.shown(caller, row)?;
         if let Some(of_session) = of_session {
@@ -70,7 +72,8 @@ impl Runs {
             return Ok((row.snapshot, None));
         }
         let run_id = &row.run_id;
-        // Somebody is needed: whoever may read the run is told how to answer. Tokens are made here, and kept nowhere.
+        // Somebody is needed: a caller who may respond gets a token to answer with, any other one to inspect with. Tokens are made
+        // here, for this caller, and kept nowhere.
         let loaded = self.load(run_id)?;
         let mut snapshot: Value = serde_json::from_slice(&row.snapshot)
             .map_err(|_| Refusal::new(ApiCode::InternalError, "the snapshot of the run cannot be read"))?;
@@ -81,7 +84,9 @@ impl Runs {
             self.show_connection(caller, &loaded.state, node, &mut snapshot["interrupt"]);
         }
         let interrupt = node.and_then(|node| loaded.state.interrupts.get(&node));
-        if let Some(token) = interrupt.and_then(|interrupt| self.sign(run_id, interrupt)) {
+        let recipient = Recipient::caller(caller);
+        let token = interrupt.and_then(|interrupt| self.sign(&loaded, interrupt, &recipient));
+        if let Some(token) = token {
             snapshot["interrupt"]["callbackUrl"] =
                 format!("{}/v1/interrupts/{token}", self.public_url()).into();
             snapshot["interrupt"]["interruptToken"] = token.into();

@@ -20,7 +20,8 @@ use storage::disk::RealDisk;
 use tempfile::TempDir;
 
 use crate::runs::{
-    Setup, begin, caller, create, events, keep_time, kinds, open, snapshot, status, to_the_end, until,
+    Setup, anonymous_token, begin, caller, create, events, keep_time, kinds, open, snapshot, status,
+    to_the_end, until,
 };
 
 const MANIFEST: &str = "
@@ -349,10 +350,15 @@ async fn both_ways_to_answer_are_refused_with_the_session() {
     let house = House::open().await;
     let run_id = begin(&house.runs, "plain").await;
     let session = house.session(&run_id, "guide").await;
-    let token = snapshot(&house.runs, &caller("acme"), &run_id)["interrupt"]["interruptToken"].clone();
+    let interrupt = snapshot(&house.runs, &caller("acme"), &run_id)["interrupt"].clone();
     let answer = json!({"sessionId": session.as_str()});
     let by_key = house.runs.resolve(&caller("acme"), &run_id, "guide", answer.clone(), None).await;
-    let by_token = house.runs.resolve_token(token.as_str().unwrap(), answer, None).await;
+    // A token to answer with would be refused, so none is issued; earlier versions did.
+    let issued = interrupt["interruptToken"].as_str().unwrap();
+    let refused = house.runs.resolve_token(issued, answer.clone(), None).await.unwrap_err();
+    assert_eq!(refused.code, ApiCode::Forbidden);
+    let earlier = anonymous_token(&run_id, &interrupt);
+    let by_token = house.runs.resolve_token(&earlier, answer, None).await;
     for refused in [by_key.unwrap_err(), by_token.unwrap_err()] {
         assert_eq!(refused.code, ApiCode::Conflict);
         assert_eq!(refused.details["sessionId"], session.as_str());

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::engine::{Cause, DrainPolicy, GuideFailure, GuideResult, Input, TimerKey, Told, guide, mapping};
 use crate::event::{Event, EventKind, event_id};
+use crate::interrupt::Via;
 use crate::run::RunStatus;
 use crate::state::{NodeStatus, RunError, RunState};
 
@@ -129,7 +130,8 @@ fn resolve(definition: &Definition, node: NodeIndex, event: &Event) -> Option<In
     let grants = asked.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let node_id = definition.nodes[node].id.clone();
     let by = by.unwrap_or_default();
-    Some(Input::Resolve { node_id, interrupt_id: None, resume_value: value, by, grants, by_token: false })
+    let via = Via::Log { closes: event.kind == EventKind::InterruptResolved };
+    Some(Input::Resolve { node_id, interrupt_id: None, resume_value: value, by, grants, via })
 }
 
 /// The end of a delay, a retry or an effect.

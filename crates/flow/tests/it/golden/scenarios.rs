@@ -1,6 +1,7 @@
 //! The runs that are recorded.
 
 use flow::engine::{Deliverable, DrainPolicy, GuideResult, Input};
+use flow::interrupt::Via;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             for (voter, action) in [("ada", "reject"), ("ben", "accept"), ("cy", "ask"), ("cy", "accept")] {
                 world.pass(1000);
                 world
-                    .resolve_as("r", "gate", json!({"action": action, "comment": "seen"}), voter, false)
+                    .resolve_as("r", "gate", json!({"action": action, "comment": "seen"}), voter, Via::Key)
                     .unwrap();
             }
         },
@@ -153,9 +154,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         world: governance,
         play: |world| {
             world.create("governance-override");
-            world.resolve_as("r", "gate", json!({"action": "accept"}), "ada", false).unwrap();
+            world.resolve_as("r", "gate", json!({"action": "accept"}), "ada", Via::Key).unwrap();
             let reason = json!({"action": "override", "reason": "an emergency"});
-            world.resolve_as("r", "gate", reason, "ben", false).unwrap();
+            world.resolve_as("r", "gate", reason, "ben", Via::Key).unwrap();
         },
     },
     Scenario {

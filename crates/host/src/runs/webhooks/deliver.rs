@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use flow::run::Genesis;
 use flow::store::{Change, Delivery};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use super::breaker::{Breaker, next_attempt};
 use super::queue::CALLBACK;
 use super::{Webhook, put};
 use crate::runs::Runs;
+use crate::runs::interrupts::Recipient;
 use crate::runs::outbound::CallError;
 
 /// How many deliveries are looked up at once.
@@ -21,6 +23,8 @@ const BATCH: usize = 256;
 const TURN: Duration = Duration::from_secs(5);
 /// How long to sleep at most: the clock may have been set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+/// How many forks are followed to find out who named an address.
+const MAX_FORKS: usize = 16;
 /// How long to wait after the store failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
@@ -188,7 +192,10 @@ impl Runs {
         if interrupt.id != text("interruptId")? {
             return None;
         }
-        let token = self.sign(run_id, interrupt)?;
+        let genesis = &loaded.state.genesis;
+        let may_respond = self.callback_may_respond(genesis);
+        let recipient = Recipient { principal: &genesis.principal, may_respond };
+        let token = self.sign(&loaded, interrupt, &recipient)?;
         let body = json!({
             "runId": run_id,
             "nodeId": interrupt.node_id,
@@ -205,8 +212,25 @@ impl Runs {
             ("x-openwop-event-type", "interrupt.requested".to_owned()),
             ("x-openwop-delivery-id", delivery.delivery_id.clone()),
         ];
-        let url = loaded.state.genesis.callback_url.clone()?;
+        let url = genesis.callback_url.clone()?;
         Some(Call { url, headers, body: body.to_string().into_bytes() })
+    }
+
+    /// Whether the address of a run gets a token to answer with: whoever named the address may respond, and is the principal that
+    /// the answer counts for.
+    fn callback_may_respond(&self, genesis: &Genesis) -> bool {
+        // The address of a branch was named by the creator of the run that it was forked from, perhaps over several forks.
+        let mut fork = genesis.fork.clone();
+        for _ in 0..MAX_FORKS {
+            let Some(source) = fork.take() else {
+                return self.may_respond(&genesis.tenant, &genesis.principal).unwrap_or(false);
+            };
+            match self.genesis_of(&source.source_run_id) {
+                Ok(source) if source.principal == genesis.principal => fork = source.fork,
+                Ok(_) | Err(_) => return false,
+            }
+        }
+        false
     }
 }
 

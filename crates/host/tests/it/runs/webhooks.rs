@@ -9,6 +9,7 @@ use flow::event::Millis;
 use flow::store::RunStore;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use host::runs::outbound::{CallError, Found, Names, Outbound, SystemNames};
+use host::runs::{ApiCode, ApiKey, Caller, Scope};
 use host::system::ManualClock;
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -349,6 +350,46 @@ async fn a_run_that_needs_a_person_calls_its_own_address_with_a_token_that_works
     to_the_end(&host.runs, &run_id).await;
     let kept = json!([events(&host.runs, "acme", &run_id), snapshot(&host.runs, &caller("acme"), &run_id)]);
     assert!(!kept.to_string().contains(token), "the token is kept nowhere");
+}
+
+/// Finding H1: an address gets a token to answer with only where whoever named it may respond.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
+    let host = host_that_delivers().await;
+    for (id, scopes) in [("starts", vec![Scope::RunsCreate]), ("responds", Scope::ALL.to_vec())] {
+        let key = ApiKey {
+            id: id.to_owned(),
+            tenant: "acme".to_owned(),
+            scopes,
+            test: false,
+            created_at: 0,
+            expires_at: None,
+            revoked_at: None,
+            session: None,
+        };
+        host.runs.put_key(host::runs::keys::hash(id), &key).await.unwrap();
+    }
+    let (address, mut received) = receiver(&[200]).await;
+    let request = json!({"workflowId": "gated", "callbackUrl": format!("http://{address}/ask")});
+    let by = |principal: &str| Caller { principal: principal.to_owned(), ..caller("acme") };
+    let mut next_token = async || {
+        let got: Value = serde_json::from_slice(&received.recv().await.unwrap().body).unwrap();
+        got["interrupt"]["interruptToken"].as_str().unwrap().to_owned()
+    };
+    let accept = async |token: &str| host.runs.resolve_token(token, json!({"action": "accept"}), None).await;
+
+    let run_id = create(&host.runs, &by("starts"), &request).await;
+    let token = next_token().await;
+    assert_eq!(accept(&token).await.unwrap_err().code, ApiCode::Forbidden);
+    host.runs.inspect_token(&token).unwrap();
+
+    // The address of a branch is that of the first creator, and the branch is somebody else's.
+    let fork = json!({"mode": "branch", "fromSeq": 0});
+    host.runs.fork(&by("responds"), &run_id, &fork, None).await.unwrap();
+    assert_eq!(accept(&next_token().await).await.unwrap_err().code, ApiCode::Forbidden);
+
+    create(&host.runs, &by("responds"), &request).await;
+    accept(&next_token().await).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

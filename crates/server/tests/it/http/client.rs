@@ -108,3 +108,42 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     bytes.extend_from_slice(body.unwrap_or_default());
     bytes
 }
+
+/// An answer that is being sent for as long as the host has something to say.
+pub(crate) struct OpenStream {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl OpenStream {
+    pub(crate) async fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Self {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&request("GET", path, headers, None)).await.unwrap();
+        Self { stream, received: Vec::new() }
+    }
+
+    /// Everything so far, once a text is in it.
+    pub(crate) async fn until(&mut self, text: &str) -> String {
+        loop {
+            let so_far = String::from_utf8_lossy(&self.received).into_owned();
+            if so_far.contains(text) {
+                return so_far;
+            }
+            assert!(self.more().await, "the host ended the stream: {so_far}");
+        }
+    }
+
+    /// Everything, once the host has ended the stream.
+    pub(crate) async fn to_end(mut self) -> String {
+        while self.more().await {}
+        String::from_utf8_lossy(&self.received).into_owned()
+    }
+
+    async fn more(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        // A host that ends a stream before its time may close the connection without the usual farewell.
+        let count = self.stream.read(&mut buffer).await.unwrap_or(0);
+        self.received.extend_from_slice(&buffer[..count]);
+        count > 0
+    }
+}

@@ -1,9 +1,39 @@
 //! Answers to what runs wait for, by key and by token.
 
+use flow::event::Millis;
 use flow::token::{Intent, InterruptToken};
 use serde_json::{Value, json};
 
-use super::service::{Host, READER, gate, workflow};
+use super::client::{Answer, OpenStream};
+use super::service::{Host, KEY, READER, TESTER, gate, workflow};
+
+/// A token to answer an interrupt with, as earlier versions issued it: without a holder.
+fn anonymous_token(run_id: &str, interrupt: &Value) -> String {
+    let text = |name: &str| interrupt[name].as_str().unwrap().to_owned();
+    let token = InterruptToken {
+        run_id: run_id.to_owned(),
+        node_id: text("nodeId"),
+        interrupt_id: text("interruptId"),
+        expires_at: u64::MAX >> 12,
+        intent: Intent::Resolve,
+        holder: None,
+    };
+    token.sign(&[7; 32])
+}
+
+/// The token that a key is shown for a run that waits.
+async fn token_of(host: &Host, key: &str, run_id: &str) -> String {
+    let bearer = format!("Bearer {key}");
+    let path = format!("/v1/runs/{run_id}");
+    let run = host.send("GET", &path, &[("authorization", &bearer)], None).await.expect(200);
+    run["interrupt"]["interruptToken"].as_str().unwrap().to_owned()
+}
+
+/// Answers by token, without a key.
+async fn answer_by_token(host: &Host, token: &str) -> Answer {
+    let body = accept().to_string();
+    host.send("POST", &format!("/v1/interrupts/{token}"), &[], Some(body.as_bytes())).await
+}
 
 fn accept() -> Value {
     json!({"resumeValue": {"action": "accept"}})
@@ -101,7 +131,7 @@ async fn a_token_is_good_for_what_it_was_made_for_until_its_time_is_over() {
     let made = |intent: Intent, expires_at: u64, secret: u8| {
         let (run_id, node_id) = (run_id.clone(), "gate".to_owned());
         let interrupt_id = interrupt["interruptId"].as_str().unwrap().to_owned();
-        InterruptToken { run_id, node_id, interrupt_id, expires_at, intent }.sign(&[secret; 32])
+        InterruptToken { run_id, node_id, interrupt_id, expires_at, intent, holder: None }.sign(&[secret; 32])
     };
     let never = u64::MAX >> 12;
     open("GET", &made(Intent::Inspect, never, 7)).await.expect(200);
@@ -184,7 +214,12 @@ async fn an_event_that_is_delivered_twice_is_answered_the_same_and_another_one_i
         let run = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
         assert_eq!(run["status"], "waiting-external");
         let by_run = format!("/v1/runs/{run_id}/interrupts/wait");
-        let by_token = format!("/v1/interrupts/{}", run["interrupt"]["interruptToken"].as_str().unwrap());
+        // Where a key is needed none is issued that could answer; earlier versions did.
+        let by_token = match profile {
+            None => run["interrupt"]["interruptToken"].as_str().unwrap().to_owned(),
+            Some(_) => anonymous_token(&run_id, &run["interrupt"]),
+        };
+        let by_token = format!("/v1/interrupts/{by_token}");
         let event = json!({"resumeValue": {"order": 7, "paid": true}});
         let first = host.post(&by_run, &event).await.expect(200);
         let ended = host.end_of(&run_id).await;
@@ -199,5 +234,104 @@ async fn an_event_that_is_delivered_twice_is_answered_the_same_and_another_one_i
         host.post(&by_run, &other).await.refused(409, "interrupt_already_resolved");
         host.get(&by_token).await.refused(409, "interrupt_already_resolved");
         assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200), ended);
+    }
+}
+
+/// Finding H1: whoever may only read a run cannot approve with what reading shows.
+#[tokio::test]
+async fn a_key_that_may_not_respond_is_shown_no_token_that_answers() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let token = token_of(&host, READER, &run_id).await;
+    host.send("GET", &format!("/v1/interrupts/{token}"), &[], None).await.expect(200);
+    answer_by_token(&host, &token).await.refused(403, "forbidden");
+    let bearer = format!("Bearer {READER}");
+    let stream = format!("/v1/runs/{run_id}/events?streamMode=values");
+    let mut streamed = OpenStream::get(host.address, &stream, &[("authorization", &bearer)]).await;
+    let shown = streamed.until("waiting-approval").await;
+    assert!(!shown.contains(&token_of(&host, KEY, &run_id).await), "{shown}");
+    drop(streamed);
+    assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"], "waiting-approval");
+
+    answer_by_token(&host, &token_of(&host, KEY, &run_id).await).await.expect(200);
+    assert_eq!(host.end_of(&run_id).await["status"], "completed");
+    let polled = host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200);
+    let decided: Vec<&Value> = polled["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|event| event["payload"].get("decidedBy"))
+        .collect();
+    assert_eq!(decided, [&json!("full")], "the record names who decided");
+}
+
+/// Finding H1: one principal casts one vote, by token or by key; a token of an earlier version is never a second vote.
+#[tokio::test]
+async fn a_quorum_of_two_needs_two_principals() {
+    let host = Host::start().await;
+    let config = json!({"requiredApprovals": 2});
+    host.register(&workflow("two", &[("gate", "core.approvalGate", config)], &json!([]))).await;
+    let by_key = async |key: &str, run_id: &str| {
+        let (bearer, path) = (format!("Bearer {key}"), format!("/v1/runs/{run_id}/interrupts/gate"));
+        host.post_with(&path, &[("authorization", &bearer)], &accept()).await.expect(200)["status"].clone()
+    };
+    for anonymous in [false, true] {
+        let run_id = host.create("two").await;
+        let token = if anonymous {
+            let run = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
+            anonymous_token(&run_id, &run["interrupt"])
+        } else {
+            token_of(&host, KEY, &run_id).await
+        };
+        for _ in 0..2 {
+            let voted = answer_by_token(&host, &token).await.expect(200);
+            assert_eq!(voted["status"], "waiting-approval", "anonymous: {anonymous}");
+        }
+        assert_eq!(by_key(KEY, &run_id).await, "waiting-approval", "anonymous: {anonymous}");
+        let again = answer_by_token(&host, &token).await.expect(200);
+        assert_eq!(again["status"], "waiting-approval", "anonymous: {anonymous}");
+        assert_eq!(by_key(TESTER, &run_id).await, "completed", "anonymous: {anonymous}");
+    }
+}
+
+/// Finding H1: a token is as good as the key that it was issued to.
+#[tokio::test]
+async fn a_token_ends_with_the_key_that_it_was_issued_to() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let token = token_of(&host, TESTER, &run_id).await;
+    let full = host.runs.authenticate(KEY).unwrap();
+    host.runs.revoke_key(&full, "tester").await.unwrap();
+    answer_by_token(&host, &token).await.refused(403, "forbidden");
+    assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"], "waiting-approval");
+}
+
+/// Finding H1: a token that would be refused is not issued to answer with.
+#[tokio::test]
+async fn tokens_are_issued_for_what_they_can_do() {
+    let host = Host::start().await;
+    let governance = "core.openwop.governance.approvalGate";
+    let cases = [
+        ("open", "core.approvalGate", json!({}), "resolve"),
+        ("listed", "core.approvalGate", json!({"approversList": ["full"]}), "resolve"),
+        ("not-listed", "core.approvalGate", json!({"approversList": ["ann"]}), "inspect"),
+        ("strict", "core.approvalGate", json!({"profile": "openwop-interrupt-auth-required"}), "inspect"),
+        ("governed", governance, json!({"requiredScope": "approvals:respond"}), "inspect"),
+        (
+            "question",
+            "core.clarificationGate",
+            json!({"questions": [{"id": "q", "question": "?"}]}),
+            "resolve",
+        ),
+    ];
+    for (id, type_id, config, intent) in cases {
+        host.register(&workflow(id, &[("gate", type_id, config)], &json!([]))).await;
+        let run_id = host.create(id).await;
+        let token = token_of(&host, KEY, &run_id).await;
+        let token = InterruptToken::verify(&token, &[[7; 32]], Millis(0)).unwrap();
+        assert_eq!(serde_json::to_value(token.intent).unwrap(), intent, "{id}");
+        assert_eq!(token.holder.as_deref(), Some("full"), "{id}");
     }
 }
