@@ -14,6 +14,7 @@
 mod audit;
 mod changes;
 mod ended;
+mod inspection;
 mod listening;
 mod memory;
 mod reads;
@@ -32,6 +33,7 @@ use flow::store::{Answer, AnswerKey, Commit, CommitError, Done, Read, ReadError,
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+pub use self::inspection::{Damage, Inspection};
 use self::memory::Memory;
 use self::seen::Loading;
 use self::wal::WriteAheadLog;

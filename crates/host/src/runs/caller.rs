@@ -60,6 +60,11 @@ scopes! {
 }
 
 impl Scope {
+    /// What a key may do that was made without naming scopes: everything with the data of its tenant, nothing with the host itself.
+    pub fn of_a_tenant() -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|scope| *scope != Self::Admin).collect()
+    }
+
     /// The right of that spelling.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|scope| scope.as_str() == text)

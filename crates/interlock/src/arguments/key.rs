@@ -46,8 +46,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  A key for everything, of the default tenant:
+  A key for everything that a tenant can do, of the default tenant:
     interlock key new-api-key
+
+  A key that can also read metrics and manage keys and workflow sources of the host:
+    interlock key new-api-key --scope host:admin --scope runs:read
 
   A key that can only look, of another tenant, for thirty days:
     interlock key new-api-key --tenant acme --scope runs:read --scope manifest:read --expires 30d
@@ -60,7 +63,7 @@ pub(crate) struct NewApiKey {
     #[arg(long, value_name = "T", default_value = "default")]
     pub(crate) tenant: String,
 
-    /// What the key may be used for; everything, if none is given. May be given several times.
+    /// What the key may be used for; everything except `host:admin`, if none is given. May be given several times.
     #[arg(long = "scope", value_name = "S")]
     pub(crate) scopes: Vec<String>,
 

@@ -199,13 +199,25 @@ const STEPS: &[&str] = &[
     ",
 ];
 
-pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
-    let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+/// How many steps the newest version has.
+pub(super) fn known_version() -> i64 {
+    i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
+}
+
+/// How many steps were taken.
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// How many steps were taken, where this program knows them all.
+pub(super) fn check_version(connection: &Connection) -> Result<usize, OpenError> {
+    let found = version(connection)?;
     let taken = usize::try_from(found).ok().filter(|taken| *taken <= STEPS.len());
-    let Some(taken) = taken else {
-        return Err(OpenError::Newer { found, known });
-    };
+    taken.ok_or_else(|| OpenError::Newer { found, known: known_version() })
+}
+
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
+    let taken = check_version(connection)?;
     for (place, step) in STEPS.iter().enumerate().skip(taken) {
         let transaction = connection.transaction()?;
         transaction.execute_batch(step)?;

@@ -1,5 +1,7 @@
 //! What is looked at.
 
+mod database;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,6 +33,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Check> {
             "Use a version of interlock that knows this directory, or another directory.",
         )),
     }
+    checks.extend(database::checks(data_dir));
     checks.push(workflows(settings));
     checks.push(git());
     checks

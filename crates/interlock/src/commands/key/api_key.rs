@@ -16,6 +16,10 @@ use crate::output::{self, Layout};
 use crate::service;
 use crate::settings::Settings;
 
+/// What is said of a key that was made without naming scopes.
+const WITHOUT_ADMIN: &str =
+    "\nIt has every scope except `host:admin`; name that one with --scope to grant it.";
+
 pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, Failure> {
     let scopes = scopes(&arguments.scopes)?;
     let tenant = &arguments.tenant;
@@ -59,10 +63,11 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, 
     } else {
         let opens = known.session.as_ref().map(|session| format!(" It opens {session} and nothing else."));
         output::text(&format!(
-            "{key}\n\nShown once; only its hash is kept. It is `{}` of the tenant `{}`.{}",
+            "{key}\n\nShown once; only its hash is kept. It is `{}` of the tenant `{}`.{}{}",
             known.id,
             known.tenant,
-            opens.unwrap_or_default()
+            opens.unwrap_or_default(),
+            if arguments.scopes.is_empty() && known.session.is_none() { WITHOUT_ADMIN } else { "" },
         ))?;
     }
     Ok(Answer::Yes)
@@ -83,7 +88,8 @@ fn session(settings: &Settings, tenant: &str, id: &str) -> Result<SessionId, Fai
 
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     if names.is_empty() {
-        return Ok(Scope::ALL.to_vec());
+        // What concerns the host concerns every tenant: it is granted by name alone.
+        return Ok(Scope::of_a_tenant());
     }
     let scope = |name: &String| {
         Scope::parse(name).ok_or_else(|| {

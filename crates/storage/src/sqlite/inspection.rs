@@ -1,0 +1,179 @@
+//! Looking at a database of runs without changing it, also when it is damaged.
+
+use std::path::{Path, PathBuf};
+
+use canon::digest::Digest;
+use flow::event::wire;
+use flow::run::Genesis;
+use flow::store::Bytes;
+use rusqlite::{Connection, OpenFlags};
+use serde::de::IgnoredAny;
+
+use super::{BUSY, OpenError, reads, schema};
+
+/// How many problems SQLite is asked for.
+const MAX_PROBLEMS: usize = 20;
+
+/// A database that is only looked at.
+#[derive(Debug)]
+pub struct Inspection {
+    connection: Connection,
+}
+
+/// What is wrong with a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// What SQLite says of the file itself, at most 20 lines.
+    pub structure: Vec<String>,
+    /// The runs whose record cannot be read.
+    pub runs: Vec<String>,
+    /// How many workflow definitions cannot be read.
+    pub definitions: usize,
+}
+
+impl Damage {
+    /// Whether nothing is wrong.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Inspection {
+    /// Opens a database that is there.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is no database, or is of a newer version.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let connection = if has_log(path) {
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?
+        } else {
+            // Nobody has it open. A connection that may only read would leave files beside it that it cannot remove.
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            Connection::open_with_flags(immutable(path), flags)?
+        };
+        connection.busy_timeout(BUSY)?;
+        schema::check_version(&connection)?;
+        Ok(Self { connection })
+    }
+
+    /// The version of the tables, and the newest one that is known.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn version(&self) -> Result<(i64, i64), OpenError> {
+        Ok((schema::version(&self.connection)?, schema::known_version()))
+    }
+
+    /// How many runs there are.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn run_count(&self) -> Result<u64, OpenError> {
+        let count: i64 = self.connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    }
+
+    /// Every key that callers have, as it is kept.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn api_keys(&self) -> Result<Vec<(Digest, Bytes)>, OpenError> {
+        Ok(reads::api_keys(&self.connection)?)
+    }
+
+    /// Reads everything and says what cannot be read. `step` is called for each run.
+    ///
+    /// # Errors
+    /// When SQLite cannot go on at all. That is damage too, and the error says where.
+    pub fn damage(&self, mut step: impl FnMut()) -> Result<Damage, OpenError> {
+        let structure = self.structure()?;
+        let mut damage = Damage { structure, ..Damage::default() };
+        let mut statement =
+            self.connection.prepare("SELECT place, run_id, genesis, snapshot FROM runs ORDER BY place")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            step();
+            let (place, run_id): (i64, String) = (row.get(0)?, row.get(1)?);
+            let (genesis, snapshot): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+            let is_whole = serde_json::from_slice::<Genesis>(&genesis)
+                .is_ok_and(|genesis| genesis.run_id == run_id)
+                && is_json(&snapshot)
+                && self.has_whole_log(place).unwrap_or(false);
+            if !is_whole {
+                damage.runs.push(run_id);
+            }
+        }
+        drop(rows);
+        let mut statement = self.connection.prepare("SELECT document FROM definitions")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            if !is_json(&row.get::<_, Vec<u8>>(0)?) {
+                damage.definitions += 1;
+            }
+        }
+        Ok(damage)
+    }
+
+    fn structure(&self) -> Result<Vec<String>, OpenError> {
+        let mut statement = self.connection.prepare(&format!("PRAGMA quick_check({MAX_PROBLEMS})"))?;
+        let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+        let lines: Vec<String> = lines.collect::<rusqlite::Result<_>>()?;
+        Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    /// Whether every event of a run can be read, without a gap.
+    fn has_whole_log(&self, place: i64) -> rusqlite::Result<bool> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT first, last, events FROM appends WHERE run = ?1 ORDER BY last")?;
+        let mut rows = statement.query([place])?;
+        let mut next = 0_u64;
+        while let Some(row) = rows.next()? {
+            let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let events: Vec<u8> = row.get(2)?;
+            if u64::try_from(first) != Ok(next) {
+                return Ok(false);
+            }
+            for line in events.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                match wire::decode(line) {
+                    Ok(event) if event.sequence == next => next += 1,
+                    Ok(_) | Err(_) => return Ok(false),
+                }
+            }
+            if u64::try_from(last).map(|last| last + 1) != Ok(next) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
+/// Whether somebody uses the database, or was interrupted while using it.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    PathBuf::from(log).exists()
+}
+
+/// The address of a file that does not change while it is read.
+fn immutable(path: &Path) -> String {
+    use std::fmt::Write as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut address = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                address.push(char::from(*byte));
+            }
+            other => {
+                let _ = write!(address, "%{other:02X}");
+            }
+        }
+    }
+    address.push_str("?immutable=1");
+    address
+}
