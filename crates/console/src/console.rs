@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use flow::event::Millis;
+use host::console_sessions::EndedSessions;
 use host::guided::Tenants;
 use host::plugins::Plugins;
 use host::runs::Runs;
@@ -86,7 +87,8 @@ pub(crate) struct Shared {
     /// The policy of every page.
     pub(crate) policy: HeaderValue,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) attempts: RateLimiter,
+    /// What was spent on sign-ins that failed.
+    pub(crate) failed_sign_ins: RateLimiter,
     pub(crate) streams: Arc<Semaphore>,
 }
 
@@ -105,8 +107,12 @@ impl Console {
     /// The console of a host.
     pub fn with_facts(options: Options, facts: Facts) -> Self {
         let https = options.runs.public_url().starts_with("https://");
+        let (ended, trouble) = EndedSessions::open(&options.data_dir, Millis(options.clock.now_ms()));
+        if let Some(error) = trouble {
+            tracing::warn!(%error, "cannot read the list of ended console sessions; everybody has to sign in again");
+        }
         Self(Arc::new(Shared {
-            sessions: Sessions::new(options.cookie_secrets, https, options.entropy),
+            sessions: Sessions::new(options.cookie_secrets, https, options.entropy, ended),
             links: options.sign_in_links,
             guided: options.guided,
             composer: Composer::new(options.data_dir.join("console"), facts.plugins.clone()),
@@ -116,10 +122,10 @@ impl Console {
             assets: Assets::new(),
             clock: options.clock,
             runs: options.runs,
-            // A person mistypes a few times; whoever guesses is slowed down, alone and in company.
-            attempts: RateLimiter::new(RateLimits {
+            // One wrong key from one address, all wrong keys from one address, and all wrong keys.
+            failed_sign_ins: RateLimiter::new(RateLimits {
                 key: Some(Rate::new(1, 10)),
-                tenant: None,
+                tenant: Some(Rate::new(2, 20)),
                 route: Some(Rate::new(20, 60)),
             }),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),

@@ -51,7 +51,7 @@ async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
     };
     match (parts.uri.path(), &form) {
         ("/sign-in", form) => return door::sign_in(console, parts, form.as_ref()).await,
-        ("/sign-out", Some(form)) => return door::sign_out(console, session.as_ref(), form),
+        ("/sign-out", Some(form)) => return door::sign_out(console, session.as_ref(), form).await,
         _ => {}
     }
     let known = session.and_then(|session| {
@@ -133,7 +133,7 @@ async fn signed_in(
         return shown(&call, refused(&Refusal::new(ApiCode::Forbidden, message)).into());
     }
     if !is_post && is_stream(&parts.headers) {
-        return live::stream(call, handler, session.key, &parts.headers).await;
+        return live::stream(call, handler, session, &parts.headers).await;
     }
     let answer = match contained(handler, Arc::clone(&call)).await {
         Some(Ok(answer)) => answer,

@@ -12,13 +12,16 @@ use std::time::Duration;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use canon::digest::Digest;
+use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
+use host::console_sessions::SessionName;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
 use crate::call::{Call, Region};
 use crate::dispatch::contained;
+use crate::door::Session;
 use crate::page::{Answer, Wake};
 use crate::provider::Handler;
 
@@ -34,17 +37,23 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Follows a page.
-pub(crate) async fn stream(call: Arc<Call>, handler: Handler, key: Digest, headers: &HeaderMap) -> Response {
+pub(crate) async fn stream(
+    call: Arc<Call>,
+    handler: Handler,
+    session: &Session,
+    headers: &HeaderMap,
+) -> Response {
     let Ok(place) = Arc::clone(&call.console.streams).try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "as many live views are open as this host takes")
             .into_response();
     };
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
     let changes = call.runs().changes();
+    let over = Box::pin(over(Arc::clone(&call), session.name));
     let watching = Watching {
         call,
         handler,
-        key,
+        key: session.key,
         changes,
         last,
         sent: BTreeMap::new(),
@@ -56,10 +65,19 @@ pub(crate) async fn stream(call: Arc<Call>, handler: Handler, key: Digest, heade
         let event = watching.next().await?;
         Some((Ok::<_, Infallible>(event), watching))
     });
+    let events = events.take_until(over);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
     response.headers_mut().insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     response
+}
+
+/// Waits until the reader has signed out, or their key is good no more.
+async fn over(call: Arc<Call>, session: SessionName) {
+    tokio::select! {
+        () = call.console.sessions.ended.ended(&session) => {}
+        _ = call.console.runs.key_ended(session.key, &call.caller) => {}
+    }
 }
 
 struct Watching {

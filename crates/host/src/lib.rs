@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 pub mod catalogue;
+pub mod console_sessions;
 pub mod guided;
 pub mod hands;
 pub mod path;

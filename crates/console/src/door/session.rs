@@ -1,21 +1,21 @@
 //! Cookies: a signed reference to a key, and the token of forms that belongs to it.
 //!
-//! A cookie holds the hash that a key is kept under, when it ends, and a signature. The key itself is in it nowhere, and whether it is
-//! still good is asked of the store with each request, so taking a key back ends its sessions at once.
+//! A cookie holds the hash that a key is kept under, a random text that tells its session from every other, when it ends, and a signature.
+//! The key itself is in it nowhere. Whether the key is still good and whether the session was ended is asked with each request, so revoking
+//! a key ends its sessions at once, and signing out ends one of them, whoever has a copy of its cookie.
 
 use std::sync::Arc;
 
 use canon::digest::Digest;
 use flow::event::Millis;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use host::console_sessions::{EndedSessions, LIFETIME_MS, SessionName};
 use host::system::Entropy;
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-/// How long a session is good, in milliseconds.
-const LIFETIME_MS: u64 = 12 * 60 * 60 * 1000;
 /// How long somebody may take to sign in, in milliseconds.
 const VISIT_MS: u64 = 60 * 60 * 1000;
 
@@ -24,6 +24,7 @@ pub(crate) struct Sessions {
     secrets: Vec<[u8; 32]>,
     https: bool,
     entropy: Arc<dyn Entropy>,
+    pub(crate) ended: EndedSessions,
 }
 
 /// Somebody who is signed in.
@@ -31,6 +32,8 @@ pub(crate) struct Sessions {
 pub(crate) struct Session {
     /// What their key is kept under.
     pub(crate) key: Digest,
+    /// Which of the sessions of the key it is.
+    pub(crate) name: SessionName,
     /// The token that their forms have to hold.
     pub(crate) csrf: String,
 }
@@ -43,21 +46,32 @@ enum Purpose {
 }
 
 impl Sessions {
-    pub(crate) fn new(secrets: Vec<[u8; 32]>, https: bool, entropy: Arc<dyn Entropy>) -> Self {
-        Self { secrets, https, entropy }
+    pub(crate) fn new(
+        secrets: Vec<[u8; 32]>,
+        https: bool,
+        entropy: Arc<dyn Entropy>,
+        ended: EndedSessions,
+    ) -> Self {
+        Self { secrets, https, entropy, ended }
     }
 
     /// Who is signed in.
     pub(crate) fn session(&self, headers: &HeaderMap, now: Millis) -> Option<Session> {
         let cookie = self.cookie(headers, Purpose::Session)?;
-        let reference = self.verified(Purpose::Session, cookie, now)?;
-        let key = Digest::parse(&format!("{}{reference}", Digest::PREFIX)).ok()?;
-        Some(Session { key, csrf: self.csrf(cookie)? })
+        let (reference, ends) = self.verified(Purpose::Session, cookie, now)?;
+        // Cookies of earlier versions have the hash alone.
+        let hash = reference.split_once('-').map_or(reference, |(hash, _)| hash);
+        let key = Digest::parse(&format!("{}{hash}", Digest::PREFIX)).ok()?;
+        let began = Millis(ends.0.saturating_sub(LIFETIME_MS));
+        let name = SessionName { key, cookie: Digest::of_bytes(cookie.as_bytes()), began, ends };
+        (!self.ended.contains(&name)).then_some(())?;
+        Some(Session { key, name, csrf: self.csrf(cookie)? })
     }
 
     /// The cookie of a new session of a key.
     pub(crate) fn begin(&self, key: Digest, now: Millis) -> Option<HeaderValue> {
-        self.set(Purpose::Session, &key.to_hex(), LIFETIME_MS, now).map(|(header, _)| header)
+        let reference = format!("{}-{}", key.to_hex(), self.random()?);
+        self.set(Purpose::Session, &reference, LIFETIME_MS, now).map(|(header, _)| header)
     }
 
     /// The cookie that ends a session.
@@ -73,10 +87,14 @@ impl Sessions {
         {
             return Some((self.csrf(cookie)?, None));
         }
+        let (header, cookie) = self.set(Purpose::Visit, &self.random()?, VISIT_MS, now)?;
+        Some((self.csrf(&cookie)?, Some(header)))
+    }
+
+    fn random(&self) -> Option<String> {
         let mut random = [0; 16];
         self.entropy.fill(&mut random).ok()?;
-        let (header, cookie) = self.set(Purpose::Visit, &hex(&random), VISIT_MS, now)?;
-        Some((self.csrf(&cookie)?, Some(header)))
+        Some(hex(&random))
     }
 
     /// Whether a token belongs to the visit of these headers.
@@ -102,16 +120,16 @@ impl Sessions {
         Some((HeaderValue::from_str(&text).ok()?, value))
     }
 
-    /// What a cookie refers to, where its signature and its time are good.
-    fn verified<'c>(&self, purpose: Purpose, cookie: &'c str, now: Millis) -> Option<&'c str> {
+    /// What a cookie refers to and when it ends, where its signature and its time are good.
+    fn verified<'c>(&self, purpose: Purpose, cookie: &'c str, now: Millis) -> Option<(&'c str, Millis)> {
         let mut parts = cookie.split('.');
         let (reference, ends, signature) = (parts.next()?, parts.next()?, parts.next()?);
         let is_signed = self
             .secrets
             .iter()
             .any(|secret| is_same(&hex(&mac(secret, &[purpose.as_str(), reference, ends])), signature));
-        let is_in_time = ends.parse::<u64>().is_ok_and(|ends| now.0 < ends);
-        (parts.next().is_none() && is_signed && is_in_time).then_some(reference)
+        let ends = Millis(ends.parse().ok()?);
+        (parts.next().is_none() && is_signed && now < ends).then_some((reference, ends))
     }
 
     /// The token that belongs to a cookie.
@@ -188,7 +206,8 @@ mod tests {
     use super::*;
 
     fn sessions(secrets: &[u8], https: bool) -> Sessions {
-        Sessions::new(secrets.iter().map(|byte| [*byte; 32]).collect(), https, Arc::new(SystemEntropy))
+        let secrets = secrets.iter().map(|byte| [*byte; 32]).collect();
+        Sessions::new(secrets, https, Arc::new(SystemEntropy), EndedSessions::in_memory())
     }
 
     fn sent(set: &HeaderValue) -> HeaderMap {
@@ -208,6 +227,24 @@ mod tests {
         assert_eq!(ours.session(&headers, now.plus(LIFETIME_MS)), None, "it ends");
         assert_eq!(sessions(&[2], false).session(&headers, now), None, "another host");
         assert!(sessions(&[2, 1], false).session(&headers, now).is_some(), "the secret was rotated");
+    }
+
+    #[test]
+    fn a_cookie_of_an_earlier_version_is_a_session_that_can_be_ended() {
+        let (ours, key, now) = (sessions(&[1], false), Digest::of_bytes(b"key"), Millis(1_000));
+        let (set, _) = ours.set(Purpose::Session, &key.to_hex(), LIFETIME_MS, now).unwrap();
+        let session = ours.session(&sent(&set), now).unwrap();
+        assert_eq!(session.key, key);
+        ours.ended.end(session.name, now).unwrap();
+        assert_eq!(ours.session(&sent(&set), now), None);
+    }
+
+    #[test]
+    fn two_sessions_of_one_key_are_ended_one_by_one() {
+        let (ours, key, now) = (sessions(&[1], false), Digest::of_bytes(b"key"), Millis(1_000));
+        let [one, two] = [(); 2].map(|()| sent(&ours.begin(key, now).unwrap()));
+        ours.ended.end(ours.session(&one, now).unwrap().name, now).unwrap();
+        assert!(ours.session(&one, now).is_none() && ours.session(&two, now).is_some());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Signing in with a key, and out again.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
 use canon::digest::Digest;
+use host::console_sessions::SessionName;
 use host::runs::rates::Asked;
 use host::runs::{ApiCode, Refusal};
 use http::header::{LOCATION, SET_COOKIE};
@@ -40,22 +42,27 @@ pub(crate) async fn sign_in(console: &Shared, parts: &Parts, sent: Option<&Field
 
 fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderValue, Refusal> {
     let now = console.now();
-    let peer = parts.extensions.get::<IpAddr>().map(ToString::to_string).unwrap_or_default();
-    // Before anything is looked at: whoever asks too often learns nothing, not even whether the key is good.
-    console.attempts.admit(&Asked { key: &peer, tenant: None, route: "sign-in" }, now)?;
     let token = form.text(parts::CSRF_FIELD).unwrap_or_default();
     if !console.sessions.is_visit(&parts.headers, token, now) {
         let message = "the form was too old, or your browser keeps no cookies of this host; try again";
         return Err(Refusal::new(ApiCode::Forbidden, message));
     }
     let key = form.text("key").filter(|key| key.len() <= MAX_KEY_BYTES).unwrap_or_default();
-    console.runs.authenticate(key).map_err(|refusal| match refusal.code {
-        ApiCode::Unauthenticated => {
-            let message = "this host knows no such key; make one with `interlock key new-api-key`";
-            Refusal::new(ApiCode::Unauthenticated, message)
-        }
-        _ => refusal,
-    })?;
+    // Looked up by its hash, so how long that takes says nothing about keys that are close to it.
+    if let Err(refusal) = console.runs.authenticate(key) {
+        // Only what fails is counted. A good key opens however often others behind the same address got theirs wrong.
+        let peer = parts.extensions.get::<IpAddr>().map(ToString::to_string).unwrap_or_default();
+        let fingerprint = &host::runs::keys::hash(key).to_hex()[..16];
+        let asked = Asked { key: &format!("{peer} {fingerprint}"), tenant: Some(&peer), route: "sign-in" };
+        console.failed_sign_ins.admit(&asked, now)?;
+        return Err(match refusal.code {
+            ApiCode::Unauthenticated => {
+                let message = "this host knows no such key; make one with `interlock key new-api-key`";
+                Refusal::new(ApiCode::Unauthenticated, message)
+            }
+            _ => refusal,
+        });
+    }
     begin(console, host::runs::keys::hash(key))
 }
 
@@ -112,17 +119,37 @@ fn form(token: &str, wanted: &str, refusal: Option<&Refusal>) -> Markup {
     }
 }
 
-/// Ends a session. Whoever has none is signed out already.
-pub(crate) fn sign_out(console: &Shared, session: Option<&Session>, form: &Fields) -> Response {
+/// Ends a session, for every copy of its cookie. Whoever has none is signed out already.
+pub(crate) async fn sign_out(console: &Arc<Shared>, session: Option<&Session>, form: &Fields) -> Response {
     let token = form.text(parts::CSRF_FIELD).unwrap_or_default();
     if session.is_some_and(|session| !session.owns(token)) {
         return (StatusCode::FORBIDDEN, "the form was too old; go back and try again").into_response();
     }
-    let mut response = see("/sign-in");
+    let mut response = match session {
+        None => see("/sign-in"),
+        Some(session) => match ended(console, session.name).await {
+            Ok(()) => see("/sign-in"),
+            Err(error) => {
+                tracing::error!(%error, "a sign-out could not be recorded");
+                let message = "You are signed out. The host could not write that down: until the session would have \
+                               ended anyway, restarting the host brings it back. Free some disk space, sign in and \
+                               sign out again.";
+                (StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
+            }
+        },
+    };
     if let Some(cookie) = console.sessions.end() {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     response
+}
+
+/// Records that a session is over, away from the threads that answer: it waits for the disk.
+async fn ended(console: &Arc<Shared>, name: SessionName) -> std::io::Result<()> {
+    let console = Arc::clone(console);
+    let now = console.now();
+    let recorded = tokio::task::spawn_blocking(move || console.sessions.ended.end(name, now)).await;
+    recorded.unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
 /// Sends somebody to a path of this console.

@@ -1,6 +1,7 @@
 //! Who gets in, and what every answer says.
 
 use axum::body::Body;
+use futures_util::StreamExt as _;
 use host::runs::Scope;
 use http::Request;
 use serde_json::json;
@@ -28,7 +29,7 @@ async fn nobody_sees_a_page_without_signing_in_and_comes_back_to_it_after() {
 #[tokio::test]
 async fn keys_that_do_not_open() {
     let site = Site::open().await;
-    let cases = [("", "knows no such key"), ("wrong", "knows no such key"), (REVOKED, "taken back")];
+    let cases = [("", "knows no such key"), ("wrong", "knows no such key"), (REVOKED, "was revoked")];
     for (key, said) in cases {
         let browser = site.visitor();
         let page = browser.sign_in(key, "/").await;
@@ -121,6 +122,26 @@ async fn whoever_guesses_is_slowed_down() {
     assert_eq!(statuses.last(), Some(&429));
 }
 
+/// Finding M4: sign-ins that fail hold up nobody with a good key, whoever sends them and however many.
+#[tokio::test]
+async fn good_keys_open_however_many_wrong_ones_were_tried() {
+    let site = Site::open().await;
+    for _ in 0..30 {
+        let junk = site.visitor().post("/sign-in", &[("key", "x")]).await;
+        assert_eq!(junk.status, 403, "without a form of this host nothing is looked up");
+    }
+    let guesser = site.visitor();
+    let page = guesser.get("/sign-in").await;
+    let mut last = 0;
+    for guess in 0..100 {
+        last = guesser.submit(&page, "/sign-in", &[("key", &format!("guess-{guess}"))]).await.status;
+    }
+    assert_eq!(last, 429, "whoever guesses with many keys is slowed down as well");
+    for _ in 0..30 {
+        assert_eq!(site.visitor().sign_in(KEY, "/").await.status, 303);
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_is_taken_back_ends_its_sessions_at_once() {
     let site = Site::open().await;
@@ -141,6 +162,42 @@ async fn signing_out_takes_a_form_with_its_token() {
     assert_eq!((out.status, out.header("location")), (303, "/sign-in"));
     assert!(out.header("set-cookie").contains("Max-Age=0"));
     assert_eq!(browser.get("/runs").await.status, 303);
+}
+
+/// Finding M3: signing out ends the session itself, and not only the cookie of one browser.
+#[tokio::test]
+async fn a_copied_cookie_opens_nothing_after_its_owner_signed_out() {
+    let site = Site::open().await;
+    let (browser, other) = (site.signed_in(KEY).await, site.signed_in(KEY).await);
+    let copy = browser.copy();
+    let mut live = copy.follow("/runs", None).await;
+    let page = browser.get("/runs").await;
+    assert_eq!(browser.submit(&page, "/sign-out", &[]).await.status, 303);
+    assert_eq!(copy.get("/runs").await.status, 303);
+    assert_eq!(copy.post("/runs", &[("csrf", page.field("csrf"))]).await.status, 303);
+    while live.next().await.is_some() {}
+    let again = site.again();
+    assert_eq!(copy.at(&again).get("/runs").await.status, 303, "a restart brings it back to nobody");
+    assert_eq!(other.get("/runs").await.status, 200, "another session of the same key goes on");
+    assert_eq!(other.at(&again).get("/runs").await.status, 200);
+}
+
+/// Finding M2: the live pages of a key end with it.
+#[tokio::test]
+async fn live_pages_end_when_their_key_is_revoked() {
+    let site = Site::open().await;
+    let run = site.run(&waiting("w"), json!({})).await;
+    let browser = site.signed_in(READER).await;
+    let mut streams = Vec::new();
+    for path in ["/runs".to_owned(), format!("/runs/{run}")] {
+        let mut stream = browser.follow(&path, None).await;
+        assert!(stream.next().await.is_some(), "{path} is live");
+        streams.push(stream);
+    }
+    put_key(&site.runs, READER, "reader", "default", vec![Scope::RunsRead], Some(1)).await;
+    for mut stream in streams {
+        while stream.next().await.is_some() {}
+    }
 }
 
 #[tokio::test]

@@ -88,6 +88,22 @@ impl Site {
         Self { runs, folder, console: Console::with_facts(options, facts), plugins, links }
     }
 
+    /// The console that a restart brings, on the same data directory.
+    pub(crate) fn again(&self) -> Console {
+        let disk = Arc::new(RealDisk::open(self.folder.path()).unwrap());
+        let catalogue = Catalogue::new(CatalogueOptions::default());
+        let guided = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
+        Console::new(Options {
+            runs: self.runs.clone(),
+            guided: Arc::new(guided),
+            cookie_secrets: vec![[3; 32]],
+            data_dir: self.folder.path().to_owned(),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            sign_in_links: SignInLinks::default(),
+        })
+    }
+
     /// The folder of installed packs.
     pub(crate) fn packs(&self) -> std::path::PathBuf {
         self.folder.path().join("packs")
@@ -225,6 +241,16 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
+    /// Another browser with the same cookies.
+    pub(crate) fn copy(&self) -> Self {
+        self.at(&self.console)
+    }
+
+    /// The same at another console.
+    pub(crate) fn at(&self, console: &Console) -> Self {
+        Self { console: console.clone(), cookies: Mutex::new(self.cookies.lock().unwrap().clone()) }
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Page {
         self.send(Request::get(path).body(Body::empty()).unwrap()).await
     }

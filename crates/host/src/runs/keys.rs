@@ -1,5 +1,6 @@
 //! Keys of callers: random, shown once, kept as their hash.
 
+mod ended;
 mod known;
 
 use std::sync::Arc;
@@ -108,13 +109,13 @@ impl Runs {
         Ok(self.commit(vec![Change::PutApiKey { hash, document: document.into() }, audit]).await?)
     }
 
-    /// Takes a key of the caller's tenant back, for good. One that was taken back before stays so.
+    /// Revokes a key of the caller's tenant, for good. One that was revoked before stays so.
     ///
     /// # Errors
     /// When the tenant has no such key, when it is the one that asks, and when the store fails.
     pub async fn revoke_key(&self, caller: &Caller, id: &str) -> Result<(), Refusal> {
         if id == caller.principal {
-            let message = "this is the key that you are using; sign in with another to take it back";
+            let message = "this is the key that you are using; sign in with another one to revoke it";
             return Err(Refusal::new(ApiCode::Conflict, message));
         }
         let is_meant = |key: &ApiKey| key.tenant == caller.tenant && key.id == id;
@@ -195,7 +196,7 @@ impl Runs {
         let found = self.known_key(hash)?.ok_or_else(unknown)?;
         let now = self.now().0;
         if found.revoked_at.is_some_and(|at| at <= now) {
-            return Err(Refusal::new(ApiCode::KeyRevoked, "the key was taken back; use another"));
+            return Err(Refusal::new(ApiCode::KeyRevoked, "the key was revoked; use another"));
         }
         if found.expires_at.is_some_and(|at| at <= now) {
             return Err(Refusal::new(ApiCode::KeyExpired, "the key has expired; use another"));

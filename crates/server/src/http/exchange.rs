@@ -9,12 +9,15 @@ use axum::response::Response;
 use bytes::Bytes;
 use canon::digest::Digest;
 use flow::event::Millis;
+use futures_util::StreamExt as _;
 use guide::record::SessionId;
+use host::runs::keys;
 use host::runs::rates::Asked;
 use host::runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal};
 use http::header::{ALLOW, AUTHORIZATION, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode};
+use hyper::body::Body as _;
 use serde_json::Value;
 
 use super::door::Came;
@@ -57,12 +60,19 @@ pub(super) struct Call {
     pub(super) keyed: Option<Keyed>,
     /// The one guided session that the caller may work with, where it is only one.
     pub(super) session: Option<SessionId>,
+    /// What the caller's key is kept under, where there is one.
+    key: Option<Digest>,
 }
 
 impl Call {
     /// What stands in the path for a name of the route.
     pub(super) fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    /// Waits until the caller's key is good no more, and says why: for whatever stays open after it was let in.
+    pub(super) async fn key_ended(&self) -> Refusal {
+        key_ended(&self.state, self.key, &self.caller).await
     }
 
     /// An optional text of the body.
@@ -98,6 +108,24 @@ fn nobody() -> Caller {
     Caller { tenant: String::new(), principal: "anonymous".to_owned(), scopes: Vec::new(), test: false }
 }
 
+/// Waits until a key is good no more. Where there is none, nothing ends.
+async fn key_ended(state: &Service, key: Option<Digest>, caller: &Caller) -> Refusal {
+    match key {
+        Some(hash) => state.runs.key_ended(hash, caller).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The answer, which ends with the caller's key where it is sent for longer than a moment.
+fn while_key_is_good(state: &Service, key: Option<Digest>, caller: &Caller, response: Response) -> Response {
+    if key.is_none() || response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    let (state, caller) = (state.clone(), caller.clone());
+    let ended = Box::pin(async move { key_ended(&state, key, &caller).await });
+    response.map(|body| Stream::from_stream(body.into_data_stream().take_until(ended)))
+}
+
 /// Answers a request for a route of the table.
 pub(super) async fn answer(
     state: &Service,
@@ -110,11 +138,15 @@ pub(super) async fn answer(
     let mut caller = nobody();
     let origin = visiting(route.access, &parts);
     let encoding = encoding::accepted(&parts.headers);
+    let key = kept_under(route.access, &parts.headers);
     let answered = checked(state, came, route, params, &mut parts, stream, &mut caller).await;
     let answered = match answered {
         Ok(response) if route.method == Method::Get => Ok(encoding::encoded(response, encoding).await),
         other => other,
     };
+    // Nobody has no key, whatever was presented.
+    let key = key.filter(|_| !caller.tenant.is_empty());
+    let answered = answered.map(|response| while_key_is_good(state, key, &caller, response));
     let (mut response, answering) = finish(state, came, route.path, &parts.method, caller, answered).await;
     state.visitors.share(origin.as_ref(), response.headers_mut());
     (response, answering)
@@ -265,6 +297,12 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && (1..=MAX_KEY_BYTES).contains(&key.len())).then_some(key)
 }
 
+/// What the key that is presented is kept under, on routes where something may stay open. What MCP for guided sessions answers is one
+/// document, and some of its keys are signed and not kept.
+fn kept_under(access: Access, headers: &HeaderMap) -> Option<Digest> {
+    bearer(headers).filter(|_| matches!(access, Access::Key(_) | Access::Offered)).map(keys::hash)
+}
+
 async fn checked(
     state: &Service,
     came: Came,
@@ -303,6 +341,7 @@ async fn checked(
         caller: caller.clone(),
         params,
         query: Query::read(parts.uri.query()),
+        key: kept_under(route.access, &parts.headers).filter(|_| !caller.tenant.is_empty()),
         headers: std::mem::take(&mut parts.headers),
         body,
         message,

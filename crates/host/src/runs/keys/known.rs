@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use canon::digest::Digest;
 use flow::event::Millis;
+use tokio::sync::watch;
 
 use super::ApiKey;
 
@@ -16,7 +17,11 @@ const REMEMBERED: usize = 10_000;
 /// Keys that were read a moment ago. What this process itself records is forgotten at once; keys that do not exist are not kept, so
 /// that a new one is good as soon as it was made.
 #[derive(Default)]
-pub(in super::super) struct KnownKeys(Mutex<Known>);
+pub(in super::super) struct KnownKeys {
+    known: Mutex<Known>,
+    /// Another number whenever this process recorded a key.
+    recorded: watch::Sender<u64>,
+}
 
 #[derive(Default)]
 struct Known {
@@ -27,7 +32,7 @@ struct Known {
 
 impl KnownKeys {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn get(&self, hash: &Digest, now: Millis) -> Option<Arc<ApiKey>> {
@@ -58,5 +63,12 @@ impl KnownKeys {
         let mut known = self.known();
         known.changes += 1;
         known.keys.clear();
+        drop(known);
+        self.recorded.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Tells when this process recorded a key.
+    pub(super) fn recorded(&self) -> watch::Receiver<u64> {
+        self.recorded.subscribe()
     }
 }

@@ -75,7 +75,11 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         Some(place) if token.is_some() || can_ask => return Ok(told(call, message, token, can_ask, place)),
         place => place,
     };
-    let body = document(&message, mount(&call, Told::default()).answer(&message).await?);
+    let answered = tokio::select! {
+        answered = async { mount(&call, Told::default()).answer(&message).await } => answered?,
+        refusal = call.key_ended() => return Err(refusal),
+    };
+    let body = document(&message, answered);
     let mut response = answer::json(200, &body);
     if message.method == "initialize" {
         // It tells the calls of this client from those of another with the same key, and what the client can do.

@@ -49,6 +49,7 @@ pub(in super::super) async fn poll(call: Call) -> Answered {
         let told = tokio::select! {
             told = timeout_at(deadline, following.next()) => told.unwrap_or(Ok(None))?,
             _ = stopping.wait_for(|stopping| *stopping) => None,
+            refusal = call.key_ended() => return Err(refusal),
         };
         told.into_iter().for_each(|batch| page.add(batch));
     }

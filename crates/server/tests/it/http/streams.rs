@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use flow::store::{Change, Commit, RunStore as _};
+use host::runs::Scope;
+use host::runs::keys::{self, ApiKey};
+use host::system::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::client::{parse, request};
+use super::client::{OpenStream, parse, request};
 use super::service::{Host, KEY, TESTER, gate, noop, short, slow, workflow};
 use server::http::Settings;
 
@@ -309,4 +313,73 @@ async fn notes_are_told_to_those_who_watch_and_are_not_in_the_log() {
     assert!(!snapshots.contains("run.annotated"));
     let log = stream(&host, &run_id, "?streamMode=debug", &[]).await;
     assert!(!names(&log).contains(&"run.annotated"), "whoever comes later finds it among the annotations");
+}
+
+/// What can stay open for a key: its path, and what shows that it is open.
+fn long_answers(run_id: &str) -> [(String, &'static str); 4] {
+    [
+        (format!("/v1/runs/{run_id}/events"), "run.started"),
+        (format!("/v1/runs/{run_id}/events?streamMode=values"), "state.snapshot"),
+        (format!("/v1/runs/{run_id}/events/poll?lastSequence=100000&timeout=60"), ""),
+        ("/v1/mcp".to_owned(), "200 OK"),
+    ]
+}
+
+/// Finding M2: streams and long polls of a key end with it, whoever revokes it and however it ends.
+#[tokio::test]
+async fn what_a_key_opened_ends_with_it() {
+    let scopes = || vec![Scope::RunsRead, Scope::RunsCreate, Scope::ManifestRead];
+    for how in ["revoked here", "revoked by another process", "expired", "without its scopes"] {
+        let host = Host::start().await;
+        host.register(&slow()).await;
+        let run_id = host.create("slow").await;
+        let text = "ilk_live_000000000000000000000099";
+        let mut key = ApiKey {
+            id: "passing".to_owned(),
+            tenant: "a".to_owned(),
+            scopes: scopes(),
+            test: false,
+            created_at: 0,
+            expires_at: None,
+            revoked_at: None,
+            session: None,
+        };
+        if how == "expired" {
+            key.expires_at = Some(SystemClock.now_ms() + 1500);
+        }
+        host.runs.put_key(keys::hash(text), &key).await.unwrap();
+        let bearer = format!("Bearer {text}");
+        let headers = [("authorization", bearer.as_str()), ("accept", "text/event-stream")];
+        let mut open = Vec::new();
+        for (path, sign) in long_answers(&run_id) {
+            let mut stream = OpenStream::get(host.address, &path, &headers).await;
+            stream.until(sign).await;
+            open.push((path, stream));
+        }
+        match how {
+            "revoked here" => {
+                let full = host.runs.authenticate(KEY).unwrap();
+                host.runs.revoke_key(&full, "passing").await.unwrap();
+            }
+            "revoked by another process" => {
+                key.revoked_at = Some(1);
+                let document = serde_json::to_vec(&key).unwrap().into();
+                let changes = vec![Change::PutApiKey { hash: keys::hash(text), document }];
+                let (sender, done) = tokio::sync::oneshot::channel();
+                host.store.commit(Commit { changes }, Box::new(move |result| sender.send(result).unwrap()));
+                done.await.unwrap().unwrap();
+            }
+            "without its scopes" => {
+                key.scopes = vec![Scope::ManifestRead];
+                host.runs.put_key(keys::hash(text), &key).await.unwrap();
+            }
+            _ => {}
+        }
+        for (path, stream) in open {
+            let received = stream.to_end().await;
+            assert!(!received.contains("run.completed"), "{how}: {path}");
+            assert_eq!(path.contains("/poll"), received.contains("401 Unauthorized"), "{how}: {received}");
+        }
+        host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
+    }
 }
