@@ -571,6 +571,11 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     /// The entries of a tenant's audit log, both ends included.
     fn audit(&self, tenant: &str, from: u64, to: u64, limit: usize) -> Read<Vec<AuditEntry>>;
 
+    /// Whether something was read that is not what was written. What is damaged stays so until somebody restores a copy.
+    fn is_damaged(&self) -> bool {
+        false
+    }
+
     /// The sequence of the last entry of a tenant's audit log.
     fn audit_end(&self, tenant: &str) -> Read<Option<u64>>;
 

@@ -32,6 +32,7 @@ mod family;
 mod feed;
 mod fork;
 mod guide;
+mod health;
 pub mod idempotency;
 mod inherit;
 mod interrupts;
@@ -67,13 +68,15 @@ use flow::store::{Change, Commit, CommitError, RunStore};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 pub use self::audit::AuditKey;
-use self::audit::Unsigned;
+use self::audit::{Anchors, Unsigned};
 pub use self::caller::{Caller, Scope};
 use self::counts::{Counters, Counts};
 pub use self::create::new_run_id;
 use self::definitions::Definitions;
 pub use self::family::{MAX_FAMILY, Waiting};
 pub use self::feed::{Batch, Following};
+use self::health::StoreHealth;
+pub use self::health::Trouble;
 pub use self::idempotency::{Keyed, Reply};
 use self::keys::KnownKeys;
 pub use self::keys::{ApiKey, GuidedCaller, KeyError};
@@ -153,6 +156,9 @@ struct Inner {
     at_work: Semaphore,
     one_by_one: OneByOne,
     known_keys: KnownKeys,
+    health: StoreHealth,
+    /// The newest checkpoints outside the database, on a host that has a place for them.
+    anchors: OnceLock<Anchors>,
     traces: Traces,
     counters: Counters,
     /// Whose triggers are to be looked at.
@@ -188,6 +194,8 @@ impl Runs {
                 at_work: Semaphore::new(MAX_AT_WORK),
                 one_by_one: OneByOne::default(),
                 known_keys: KnownKeys::default(),
+                health: StoreHealth::default(),
+                anchors: OnceLock::new(),
                 traces: Traces::default(),
                 counters: Counters::default(),
                 listeners: listening::Changed::default(),
@@ -260,7 +268,7 @@ impl Runs {
 
     /// Whether requests can be served: the store answers, and the host is not being stopped.
     pub fn is_ready(&self) -> bool {
-        !self.is_stopping() && self.store().next_timer().is_ok()
+        !self.is_stopping() && self.store().next_timer().is_ok() && self.store_trouble().is_none()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -314,7 +322,9 @@ impl Runs {
             let _ = sender.send(result);
         });
         self.store().commit(Commit { changes }, done);
-        receiver.await.unwrap_or(Err(CommitError::Closed))?;
+        let result = receiver.await.unwrap_or(Err(CommitError::Closed));
+        self.inner.health.committed(&result, self.now());
+        result?;
         self.audit_committed(audited);
         Ok(())
     }

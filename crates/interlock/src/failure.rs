@@ -44,6 +44,8 @@ canon::error_codes! {
         ListenFailed => "LISTEN_FAILED",
         /// A key is needed, and there is none.
         KeyRequired => "KEY_REQUIRED",
+        /// The data directory had a database of runs, and it is gone.
+        RunsDatabaseMissing => "RUNS_DATABASE_MISSING",
         /// The host of runs refused.
         HostRefused => "HOST_REFUSED",
         /// The server does not answer.
@@ -186,7 +188,7 @@ impl Failure {
 
 /// 2 for what is wrong with the call, its input or the machine; 1 for every other refusal, which is an answer.
 fn exit_code(code: &str) -> u8 {
-    const CALL_OR_MACHINE: [&str; 22] = [
+    const CALL_OR_MACHINE: [&str; 23] = [
         "INPUT_UNREADABLE",
         "OUTPUT_UNWRITABLE",
         "CONFIG_INVALID",
@@ -203,6 +205,7 @@ fn exit_code(code: &str) -> u8 {
         "SERVE_RUNNING",
         "LISTEN_FAILED",
         "KEY_REQUIRED",
+        "RUNS_DATABASE_MISSING",
         "SERVER_UNREACHABLE",
         "APPLY_IO",
         "APPLY_NO_SPACE",

@@ -26,12 +26,13 @@ mod writer;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flow::store::{Answer, AnswerKey, Commit, CommitError, Done, Read, ReadError, RunRow, RunStore};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::inspection::{Damage, Inspection};
 use self::memory::Memory;
@@ -63,6 +64,13 @@ pub enum OpenError {
     Thread(#[source] std::io::Error),
 }
 
+impl OpenError {
+    /// Whether the file is there and is not what SQLite wrote, so that only a copy helps.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if is_damage(error))
+    }
+}
+
 /// The runs of one data directory.
 pub struct SqliteRuns {
     path: PathBuf,
@@ -72,6 +80,8 @@ pub struct SqliteRuns {
     readers: Mutex<Vec<Connection>>,
     writer: Writer,
     memory: Arc<Memory>,
+    /// Whether SQLite found the file damaged while it read.
+    damaged: AtomicBool,
 }
 
 impl fmt::Debug for SqliteRuns {
@@ -128,7 +138,14 @@ impl SqliteRuns {
         memory.seen.notice_others(&connection)?;
         let writer = Writer::start(connection, log, Arc::clone(&memory)).map_err(OpenError::Thread)?;
         let loading = Loading::start(&memory, reader(path)?).map_err(OpenError::Thread)?;
-        Ok(Self { path: path.to_owned(), _loading: loading, readers: Mutex::default(), writer, memory })
+        Ok(Self {
+            path: path.to_owned(),
+            _loading: loading,
+            readers: Mutex::default(),
+            writer,
+            memory,
+            damaged: AtomicBool::new(false),
+        })
     }
 
     /// Copies the database as it is at one moment, while it is used.
@@ -142,7 +159,12 @@ impl SqliteRuns {
     /// Reads with a connection of the pool.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ReadError> {
         let idle = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
-        let told = |error: rusqlite::Error| ReadError(error.to_string());
+        let told = |error: rusqlite::Error| {
+            if is_damage(&error) {
+                self.damaged.store(true, Ordering::Relaxed);
+            }
+            ReadError(error.to_string())
+        };
         let connection = match idle {
             Some(connection) => connection,
             None => reader(&self.path).map_err(told)?,
@@ -160,6 +182,11 @@ impl SqliteRuns {
             done(Err(CommitError::Closed));
         }
     }
+}
+
+/// Whether SQLite says that the file is not what it wrote.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 fn reader(path: &Path) -> rusqlite::Result<Connection> {
@@ -199,6 +226,10 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
 
 /// The contract of [`RunStore`], method by method; the queries are in `reads`.
 impl RunStore for SqliteRuns {
+    fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
     fn commit(&self, commit: Commit, done: Done) {
         self.submit(commit, done);
     }

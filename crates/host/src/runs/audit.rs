@@ -2,9 +2,12 @@
 //!
 //! Each tenant has a log of its own; what cannot be laid to a tenant, such as an unknown key, goes to the log of the host.
 //! Entries are written in the commit of what they tell of, and the store links each to the one before it. Every
-//! [`CHECKPOINT_EVERY`] entries the host signs the root of a tree over all of them, so that cutting off the end of the log, which
-//! leaves a good chain, is seen as well.
+//! [`CHECKPOINT_EVERY`] entries the host signs the root of a tree over all of them. Cutting off the end of the log leaves a good chain; it is
+//! noticed because the newest checkpoint then names entries that are missing. That checkpoint is kept in the database and in a file
+//! outside it ([`anchor`]), so deleting entries and checkpoints together is noticed as well. Entries after the newest checkpoint are not
+//! covered, and neither is somebody who can write the file as well.
 
+pub mod anchor;
 pub mod checkpoint;
 mod denied;
 pub mod key;
@@ -20,6 +23,7 @@ use flow::event::wire;
 use flow::store::{AuditEntry, Change};
 use serde_json::Value;
 
+pub use self::anchor::Anchors;
 use self::checkpoint::Checkpoint;
 pub use self::key::AuditKey;
 pub use self::verify::MAX_VERIFIED;
@@ -138,6 +142,11 @@ impl Runs {
         let Some(end) = self.store().audit_end(tenant)? else { return Ok(None) };
         let previous = self.store().checkpoint_before(tenant, u64::MAX)?;
         let previous = previous.and_then(|(_, document)| Checkpoint::read(&document));
+        let signed = previous.as_ref().map(Checkpoint::at_sequence);
+        if self.anchor(tenant).at_sequence() > signed {
+            // The database has lost a checkpoint. Signing what is left would make it look whole; verifying tells what is missing.
+            return Ok(None);
+        }
         let mut tree = previous.map(|checkpoint| checkpoint.tree).unwrap_or_default();
         if end + 1 < tree.count() + least {
             return Ok(None);
@@ -159,6 +168,7 @@ impl Runs {
         let document = checkpoint.document().to_string().into_bytes().into();
         let change = Change::PutCheckpoint { tenant: tenant.to_owned(), at_sequence: end, document };
         self.commit(vec![change]).await?;
+        self.keep_anchor(tenant, checkpoint).await;
         Ok(Some(end))
     }
 

@@ -95,6 +95,10 @@ impl Runs {
 
     /// Folds a run from its log.
     pub(super) fn load(&self, run_id: &str) -> Result<Loaded, Refusal> {
+        self.noting_damage(self.folded(run_id))
+    }
+
+    fn folded(&self, run_id: &str) -> Result<Loaded, Refusal> {
         let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
         let genesis: Genesis =
             serde_json::from_slice(&row.genesis).map_err(|_| broken("what it was created with"))?;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod crashes;
+mod damaged;
 mod envelopes;
 mod forks;
 mod hands;

@@ -47,4 +47,9 @@ pub(crate) struct Serve {
     /// Where clients reach this host, when a proxy stands in front, such as `https://host.example`.
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
+
+    /// Begin with an empty run database where the data directory had one that is missing. Without this, `serve` refuses to
+    /// start there, so that runs, keys and workflows are not lost unnoticed.
+    #[arg(long)]
+    pub(crate) new_database: bool,
 }

@@ -34,6 +34,8 @@ use crate::settings::Settings;
 
 /// How often a session is copied again that changed in an unlucky moment.
 const ATTEMPTS: usize = 4;
+/// The newest checkpoints of the audit logs.
+const ANCHORS: &str = "keys/audit-checkpoints.json";
 /// The database, which SQLite copies.
 const RUNS: &str = "runs.sqlite3";
 
@@ -124,6 +126,8 @@ fn copy(settings: &Settings, partial: &Path) -> Result<Report, Failure> {
     }
     let began = SystemTime::now();
     let mut tree = Tree::new(from, partial, began).map_err(unwritable(partial))?;
+    // Before the database: the checkpoint that it names is then in the copy, however much is signed meanwhile.
+    tree.file_first(Path::new(ANCHORS)).map_err(unwritable(partial))?;
     // A directory in which only agents were guided has none, and is given none.
     if !matches!(from.join(RUNS).try_exists(), Ok(false)) {
         let target = partial.join(RUNS);

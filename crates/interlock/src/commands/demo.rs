@@ -29,7 +29,8 @@ pub(crate) fn run(arguments: &Demo, globals: &Globals) -> Result<Answer, Failure
         .map_err(|cause| Failure::Unwritable { name: "a temporary folder".to_owned(), cause })?;
     let workflows = folder.path().join("release-review");
     example::write(&workflows)?;
-    let serve = Serve { listen: arguments.listen, workflows: vec![workflows], public_url: None };
+    let serve =
+        Serve { listen: arguments.listen, workflows: vec![workflows], public_url: None, new_database: false };
     let data_dir = globals.data_dir.clone().unwrap_or_else(|| folder.path().join("data"));
     let opened = serve::open(&serve, &Globals { data_dir: Some(data_dir), config: globals.config.clone() })?;
     serve::runtime()?.block_on(async {

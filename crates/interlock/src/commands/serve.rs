@@ -1,5 +1,6 @@
 //! `interlock serve`.
 
+pub(crate) mod database;
 mod greeting;
 mod hands;
 mod keys;
@@ -22,6 +23,7 @@ use flow::engine::Limits as RunLimits;
 use flow::event::Millis;
 use guide::token::Keyring;
 use host::guided::{Tenants, WorkspaceRoots};
+use host::runs::audit::Anchors;
 use host::runs::keys::hash;
 use host::runs::outbound::Outbound;
 use host::runs::rates::RateLimiter;
@@ -98,6 +100,9 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
     let limits = Limits::of(&settings)?;
     let collector = traces::Collector::of(&settings)?.map(Arc::new);
     let lock = take(&settings)?;
+    if arguments.new_database {
+        database::begin_anew(&settings)?;
+    }
     let listener = std::net::TcpListener::bind(arguments.listen)
         .map_err(|cause| cannot_listen(arguments.listen, &cause))?;
     let address = listener.local_addr().map_err(|cause| cannot_listen(arguments.listen, &cause))?;
@@ -145,6 +150,14 @@ pub(crate) async fn serve(
     service::walk(&runs, settings, Arc::clone(&tenants));
     // Before anybody is answered: whatever was under way is then as it would be had the process never ended.
     let recovered = runs.recover().await.map_err(|refusal| refused(&refusal))?;
+    for lost in runs.lost_audit_entries().map_err(|refusal| refused(&refusal))? {
+        tracing::error!(
+            tenant = lost.tenant,
+            from = lost.from,
+            to = lost.to,
+            "the run database has lost entries of the audit log that were signed; run `interlock doctor`"
+        );
+    }
     if recovered > 0 {
         tracing::info!(recovered, "runs that were under way go on");
     }
@@ -235,13 +248,20 @@ fn keep<F: Future<Output = ()>>(runs: &Runs, what: impl FnOnce(Runs) -> F) -> F 
 pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, Failure> {
     let keyring = keyring(settings)?;
     let keys_dir = settings.data_dir.value.join("keys");
+    database::refuse_if_lost(&settings.data_dir.value)?;
+    // Before the key of the audit log is made: wherever that key is, there was a database.
+    let store = Arc::new(open_store(settings)?);
     let audit_key = AuditKey::load_or_create(&keys_dir, &SystemEntropy).map_err(|cause| {
         Failure::Unreadable { name: format!("the audit key in {}", keys_dir.display()), cause }
+    })?;
+    let anchors = Anchors::open(&settings.data_dir.value).map_err(|cause| Failure::Unreadable {
+        name: settings.data_dir.value.display().to_string(),
+        cause,
     })?;
     let keys = std::iter::once(&keyring.current).chain(&keyring.previous);
     let secrets = Arc::new(secrets(settings)?);
     let runs = Runs::new(Options {
-        store: Arc::new(open_store(settings)?),
+        store,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         limits: RunLimits::default(),
@@ -257,6 +277,7 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
         outbound: Outbound::default(),
     });
+    runs.anchor_audit(anchors);
     runs.equip(hands::open(settings, &runs, secrets, has_seams())?);
     Ok(runs)
 }
@@ -302,6 +323,7 @@ pub(crate) fn open_store(settings: &Settings) -> Result<SqliteRuns, Failure> {
                 storage::StoreErrorCode::StoreNewerVersion,
                 "Use the newer version of this program that wrote it.",
             ),
+            error if error.is_damage() => (storage::StoreErrorCode::StoreIo, database::RESTORE),
             OpenError::Sqlite(_) | OpenError::Thread(_) => (
                 storage::StoreErrorCode::StoreIo,
                 "Check that the data directory can be written, and that its disk has room.",

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::house::House;
+use crate::program::root;
 
 fn check<'d>(document: &'d Value, name: &str) -> &'d Value {
     let checks = document["checks"].as_array().unwrap();
@@ -44,4 +45,104 @@ fn what_is_wrong_is_named_with_what_to_do() {
     std::fs::write(house.data_dir().join("format.json"), "{\"version\":1}").unwrap();
     std::fs::write(house.workspace().join("workflows/broken.json"), "{").unwrap();
     assert_eq!(check(&house.json(&["doctor"], 0), "workflows")["state"], "warn");
+}
+
+/// A home with one run that has ended.
+fn with_a_run() -> House {
+    let house = House::new();
+    let workflow = root().join("examples/runs/nightly.yaml");
+    let ran = house.json(&["run", "--follow", workflow.to_str().unwrap()], 0);
+    assert_eq!(ran["status"], "completed");
+    house
+}
+
+/// Finding M5: doctor reads the run database, and says what is damaged and what to do.
+#[test]
+fn a_run_database_that_is_damaged_is_named() {
+    let house = with_a_run();
+    let path = house.data_dir().join("runs.sqlite3");
+    let before: Vec<_> = names(&house);
+    let whole = house.json(&["doctor"], 0);
+    let found = check(&whole, "run database");
+    assert_eq!(found["state"], "ok");
+    assert!(found["found"].as_str().unwrap().starts_with("1 runs, all readable"), "{found}");
+    assert_eq!(check(&whole, "audit log")["state"], "ok");
+    assert_eq!(names(&house), before, "looking leaves nothing behind");
+
+    let content = std::fs::read(&path).unwrap();
+    let damaged = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut content = content.clone();
+        change(&mut content);
+        std::fs::write(&path, content).unwrap();
+        let document = house.json(&["doctor"], 1);
+        let found = check(&document, "run database").clone();
+        assert_eq!(found["state"], "fail", "{found}");
+        assert!(found["help"].as_str().unwrap().contains("interlock backup"), "{found}");
+        found["found"].as_str().unwrap().to_owned()
+    };
+    damaged(&|content| content.truncate(content.len() * 7 / 10));
+    damaged(&|content| content[..16].copy_from_slice(b"no database here"));
+    let event = damaged(&|content| {
+        let sign = b"\"type\":\"run.started\"";
+        let at = content.windows(sign.len()).position(|part| part == sign).unwrap();
+        content[at] = b'!';
+    });
+    assert!(event.starts_with("1 of 1 runs cannot be read (run_"), "{event}");
+
+    std::fs::write(&path, &content[..content.len() * 7 / 10]).unwrap();
+    let refused = house.refused(&["serve", "--listen", "127.0.0.1:0"], 2);
+    assert!(refused.contains("STORE_IO") && refused.contains("interlock backup"), "{refused}");
+}
+
+/// The files of the data directory itself.
+fn names(house: &House) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(house.data_dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Finding M5: a database that is gone is not begun anew without a word.
+#[test]
+fn a_run_database_that_is_gone_is_missed() {
+    let house = with_a_run();
+    let path = house.data_dir().join("runs.sqlite3");
+    for emptied in [false, true] {
+        std::fs::remove_file(&path).unwrap();
+        if emptied {
+            std::fs::write(&path, "").unwrap();
+        }
+        let document = house.json(&["doctor"], 1);
+        assert_eq!(check(&document, "run database")["state"], "fail", "{document}");
+        for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["key", "new-api-key"]] {
+            let refused = house.refused(command, 2);
+            assert!(refused.contains("RUNS_DATABASE_MISSING"), "{refused}");
+            assert!(refused.contains("interlock backup") && refused.contains("--new-database"), "{refused}");
+        }
+        if !emptied {
+            std::fs::write(&path, "").unwrap();
+        }
+    }
+    // Guided sessions alone need no database, and the first one is made without asking.
+    let guided = House::new();
+    guided.complete_session("be guided");
+    assert_eq!(check(&guided.json(&["doctor"], 0), "run database")["state"], "ok");
+    guided.json(&["key", "new-api-key"], 0);
+}
+
+/// Finding M6: a key that names no scope may not administer the host, and keys that may are listed.
+#[test]
+fn keys_that_may_administer_the_host_are_listed() {
+    let house = House::new();
+    let key = house.json(&["key", "new-api-key", "--tenant", "acme"], 0);
+    let scopes = key["scopes"].as_array().unwrap();
+    assert!(!scopes.contains(&"host:admin".into()) && scopes.contains(&"runs:read".into()), "{key}");
+    assert_eq!(check(&house.json(&["doctor"], 0), "host:admin keys")["state"], "ok");
+    let key = house.json(&["key", "new-api-key", "--tenant", "acme", "--scope", "host:admin"], 0);
+    let document = house.json(&["doctor"], 0);
+    let found = check(&document, "host:admin keys");
+    assert_eq!(found["state"], "warn");
+    assert!(found["found"].as_str().unwrap().contains(key["id"].as_str().unwrap()), "{found}");
 }

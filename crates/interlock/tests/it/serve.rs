@@ -176,6 +176,34 @@ async fn a_key_can_do_what_its_scopes_say_and_sees_its_tenant_alone() {
     assert!(text(&slip.stderr).contains("`runs:read`"), "{}", text(&slip.stderr));
 }
 
+/// Finding M5: a server begins with an empty database only where it is told to, and the key of this machine then works.
+#[tokio::test]
+async fn a_new_database_is_begun_on_purpose() {
+    let data = TempDir::new().unwrap();
+    let started = |flags: &[&str]| {
+        let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+        command.arg(data.path()).args(flags).env_remove("INTERLOCK_API_KEY").env("INTERLOCK_LOG", "warn");
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let line = lines.map_while(Result::ok).find(|line| line.starts_with("Serving")).unwrap();
+        Served { process, url: line.split_whitespace().nth(1).unwrap().to_owned() }
+    };
+    started(&[]).kill();
+    let key = std::fs::read_to_string(data.path().join("keys/local-api-key")).unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(data.path().join(format!("runs.sqlite3{suffix}")));
+    }
+    let served = started(&["--new-database"]);
+    assert_eq!(served.ask("GET", "/v1/runs", None, key.trim(), None).await.0, 200);
+    served.kill();
+    let served = started(&["--new-database"]);
+    assert_eq!(
+        served.ask("GET", "/v1/runs", None, key.trim(), None).await.0,
+        200,
+        "one that is there is kept"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_carried_out_here_or_by_the_server() {
     let data = TempDir::new().unwrap();

@@ -81,6 +81,15 @@ impl Inspection {
         Ok(reads::api_keys(&self.connection)?)
     }
 
+    /// The last entry and the last checkpoint of a tenant's audit log.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn audit_ends(&self, tenant: &str) -> Result<(Option<u64>, Option<u64>), OpenError> {
+        let checkpoint = reads::checkpoint_before(&self.connection, tenant, u64::MAX)?;
+        Ok((reads::audit_end(&self.connection, tenant)?, checkpoint.map(|(at, _)| at)))
+    }
+
     /// Reads everything and says what cannot be read. `step` is called for each run.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use canon::digest::Digest;
 use serde_json::{Value, json};
 
 use super::PAGE;
+use super::anchor::Anchor;
 use super::checkpoint::Checkpoint;
 use super::merkle::Tree;
 use crate::runs::{ApiCode, Caller, Refusal, Runs};
@@ -14,7 +15,8 @@ pub const MAX_VERIFIED: u64 = 100_000;
 const MAX_ANOMALIES: usize = 1000;
 
 impl Runs {
-    /// Walks a part of the caller's audit log, both ends included; without ends all of it, as far as one request goes.
+    /// Walks a part of the caller's audit log, both ends included; without ends all of it, as far as one request goes. All of it ends with
+    /// the last entry or the last one that was ever signed, whichever is later.
     ///
     /// # Errors
     /// When the range is none, or too large, or the store cannot be read.
@@ -28,7 +30,10 @@ impl Runs {
         let end = self.store().audit_end(tenant)?;
         let from = from.unwrap_or(0);
         let furthest = from.saturating_add(MAX_VERIFIED - 1);
-        let to = to.unwrap_or_else(|| end.unwrap_or(0).clamp(from, furthest));
+        let anchor = self.anchor(tenant);
+        let signed = self.store().checkpoint_before(tenant, u64::MAX)?.map(|(at, _)| at);
+        let signed = signed.max(anchor.at_sequence());
+        let to = to.unwrap_or_else(|| end.max(signed).unwrap_or(0).clamp(from, furthest));
         if to < from || to > furthest {
             let message = format!(
                 "`toSeq` is not before `fromSeq`, and at most {MAX_VERIFIED} entries are verified at once"
@@ -38,19 +43,56 @@ impl Runs {
                 .detail("maxEntries", MAX_VERIFIED));
         }
         let mut walk = Walk::default();
-        let checkpoints = self.checkpoints_to_check(tenant, from, to, &mut walk)?;
+        let mut checkpoints = self.checkpoints_to_check(tenant, from, to, &mut walk)?;
+        match anchor {
+            Anchor::None => {}
+            Anchor::Unreadable => walk.forged = true,
+            Anchor::At(anchor) => self.add_anchor(anchor, from, to, &mut checkpoints, &mut walk),
+        }
         self.walk(tenant, from, to, &mut walk, &checkpoints)?;
         // The chain has no say about its end: a checkpoint after the last entry shows that some are gone.
         walk.forged |= walk.checked < checkpoints.len();
         let told: Vec<_> = checkpoints.iter().map(Checkpoint::told).collect();
-        Ok(json!({
+        // What was signed and is not there any more, as far as it was asked for.
+        let missing = signed.map(|signed| (end.map_or(0, |end| end + 1).max(from), signed.min(to)));
+        let missing = missing.filter(|(first, last)| first <= last);
+        walk.forged |= missing.is_some();
+        let mut verified = json!({
             "fromSeq": from,
             "toSeq": to,
             "chainValid": walk.anomalies.is_empty() && !walk.forged,
             "checkpointsValid": !walk.forged,
             "checkpoints": told,
             "anomalies": walk.anomalies,
-        }))
+        });
+        if let Some((first, last)) = missing {
+            verified["missing"] = json!([{"fromSeq": first, "toSeq": last}]);
+        }
+        Ok(verified)
+    }
+
+    /// Holds the checkpoint that is kept outside the database against those in it.
+    fn add_anchor(
+        &self,
+        anchor: Checkpoint,
+        from: u64,
+        to: u64,
+        checkpoints: &mut Vec<Checkpoint>,
+        walk: &mut Walk,
+    ) {
+        let at = anchor.at_sequence();
+        if !(from..=to).contains(&at) {
+            return;
+        }
+        walk.forged |= !anchor.is_signed_by(&self.inner.options.audit_key);
+        match checkpoints.binary_search_by_key(&at, Checkpoint::at_sequence) {
+            Ok(place) => walk.forged |= checkpoints[place] != anchor,
+            // It was in the database when it was written to the file.
+            Err(place) => {
+                walk.forged = true;
+                checkpoints.insert(place, anchor);
+            }
+        }
     }
 
     /// The checkpoints in the range, and the tree that the walk begins with: that of the last checkpoint before the range.

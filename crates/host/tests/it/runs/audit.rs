@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flow::store::RunStore;
-use host::runs::audit::{CHECKPOINT_EVERY, HOST_LOG, MAX_VERIFIED};
+use host::runs::audit::{Anchors, CHECKPOINT_EVERY, HOST_LOG, MAX_VERIFIED};
 use host::runs::{AuditKey, Caller, Refusal, Scope};
 use serde_json::{Value, json};
 
@@ -140,4 +140,80 @@ async fn another_key_does_not_verify_what_the_first_signed() {
     assert_eq!(found["anomalies"], json!([]), "the chain itself is whole");
     let (same, _store) = open(host.folder.path(), Setup::default());
     assert_eq!(same.audit_verify(&caller("acme"), None, None).unwrap()["chainValid"], true);
+}
+
+/// How many entries an anchored log has: too few for the host to sign them by itself at the same moment.
+const ANCHORED: u64 = CHECKPOINT_EVERY - 10;
+
+/// A host with a signed log whose newest checkpoint is also outside the database.
+async fn anchored() -> Host {
+    let host = Host::start().await;
+    host.runs.anchor_audit(Anchors::open(host.folder.path()).unwrap());
+    note(&host, ANCHORED).await;
+    assert_eq!(host.runs.sign_audit_log(&caller("acme")).await.unwrap(), Some(ANCHORED - 1));
+    host
+}
+
+/// The host after a restart.
+async fn restarted(host: Host) -> Host {
+    let Host { runs, store, folder } = host;
+    runs.drain().await;
+    drop((runs, store));
+    let (runs, store) = open(folder.path(), Setup::default());
+    runs.anchor_audit(Anchors::open(folder.path()).unwrap());
+    Host { runs, store, folder }
+}
+
+/// Finding M1: what was signed and is gone is found by whoever asks for all of the log, and named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_was_cut_off_is_found_out_whatever_else_is_deleted() {
+    let cut = |from: u64| format!("DELETE FROM audit WHERE sequence >= {from}");
+    let unsigned = "DELETE FROM checkpoints".to_owned();
+    let cases = [
+        ("nothing", vec![], None, true),
+        ("the end", vec![cut(40)], Some((40, ANCHORED - 1)), false),
+        ("the end and the checkpoints", vec![cut(40), unsigned.clone()], Some((40, ANCHORED - 1)), false),
+        ("everything", vec![cut(0), unsigned.clone()], Some((0, ANCHORED - 1)), false),
+        ("the checkpoints", vec![unsigned], None, false),
+    ];
+    for (name, deleted, missing, is_valid) in cases {
+        let host = anchored().await;
+        for sql in deleted {
+            assert!(rusqlite_execute(&host.folder.path().join("runs.sqlite3"), &sql) > 0, "{name}");
+        }
+        let host = restarted(host).await;
+        let lost: Vec<_> =
+            host.runs.lost_audit_entries().unwrap().into_iter().map(|lost| (lost.from, lost.to)).collect();
+        assert_eq!(lost, Vec::from_iter(missing), "{name}");
+        let found = verify(&host, None, None);
+        let missing = missing.map(|(first, last)| json!([{"fromSeq": first, "toSeq": last}]));
+        assert_eq!(found.get("missing"), missing.as_ref(), "{name}: {found}");
+        for member in ["chainValid", "checkpointsValid"] {
+            assert_eq!(found[member], is_valid, "{name}: {found}");
+        }
+        // What comes afterwards covers nothing up.
+        note(&host, 2 * CHECKPOINT_EVERY).await;
+        host.runs.sign_audit_log(&caller("acme")).await.unwrap();
+        assert_eq!(verify(&restarted(host).await, None, None)["chainValid"], is_valid, "{name}, later");
+    }
+}
+
+/// Finding M1: a directory that never had the file is whole, and one whose file cannot be read is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_of_checkpoints_may_be_missing_and_may_not_be_damaged() {
+    for (name, content, is_valid) in [("missing", None, true), ("damaged", Some("{"), false)] {
+        let host = anchored().await;
+        let file = host.folder.path().join("keys/audit-checkpoints.json");
+        assert!(file.exists());
+        match content {
+            None => std::fs::remove_file(&file).unwrap(),
+            Some(content) => std::fs::write(&file, content).unwrap(),
+        }
+        let host = restarted(host).await;
+        assert_eq!(verify(&host, None, None)["checkpointsValid"], is_valid, "{name}");
+        note(&host, CHECKPOINT_EVERY).await;
+        host.runs.sign_audit_log(&caller("acme")).await.unwrap();
+        let kept = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(kept != "{", is_valid, "{name}: what cannot be read is left for somebody to look at");
+    }
 }

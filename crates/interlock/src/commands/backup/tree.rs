@@ -107,6 +107,14 @@ impl Tree {
         Ok(self.copied)
     }
 
+    /// Copies one file together with its folder, where it is there. What is there is not copied again.
+    pub(super) fn file_first(&mut self, relative: &Path) -> io::Result<()> {
+        if let Some(folder) = relative.parent().filter(|folder| self.from.join(folder).is_dir()) {
+            self.one(folder)?;
+        }
+        self.one(relative).map(drop)
+    }
+
     /// Copies what is in a folder, without going into itself: the depth of a tree is bounded by the disk, not by the stack.
     fn below(&mut self, folder: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> io::Result<()> {
         let mut open = vec![folder.to_owned()];

@@ -54,7 +54,9 @@ pub(in super::super) async fn health(_: Call) -> Answered {
 
 /// `GET /readyz`: requests can be served.
 pub(in super::super) async fn readiness(call: Call) -> Answered {
-    if call.state.runs.is_ready() {
+    if let Some(trouble) = call.state.runs.store_trouble() {
+        Err(Refusal::unavailable(trouble.as_str(), 30))
+    } else if call.state.runs.is_ready() {
         Ok(answer::json(200, &json!({"status": "ready"})))
     } else {
         Err(Refusal::unavailable("the host is being stopped, or its store does not answer", 5))

@@ -2,22 +2,112 @@
 
 use std::path::Path;
 
+use host::runs::audit::Anchors;
 use host::runs::{ApiKey, Scope};
 use host::system::{Clock as _, SystemClock};
-use storage::sqlite::Inspection;
+use storage::sqlite::{Inspection, OpenError};
 
 use super::Check;
+use crate::commands::serve::database::{RESTORE, RUNS, is_lost};
+use crate::progress::Progress;
 
 /// How many keys are named.
 const MAX_NAMED: usize = 20;
 
+/// How many runs are named that cannot be read.
+const MAX_DAMAGED: usize = 5;
+
 pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
-    let path = data_dir.join("runs.sqlite3");
-    if !path.exists() {
-        return Vec::new();
+    const NAME: &str = "run database";
+    let path = data_dir.join(RUNS);
+    if is_lost(data_dir) {
+        let found = format!("{} is missing or empty, but there was one", path.display());
+        let help = format!("{RESTORE} To begin with an empty one on purpose: interlock serve --new-database");
+        return vec![Check::fail(NAME, found, help)];
     }
-    let Ok(database) = Inspection::open(&path) else { return Vec::new() };
-    vec![admin_keys(&database)]
+    if !path.exists() {
+        return vec![Check::ok(NAME, "none yet: it is made by `interlock serve`")];
+    }
+    let database = match Inspection::open(&path) {
+        Ok(database) => database,
+        Err(error @ OpenError::Newer { .. }) => {
+            return vec![Check::fail(
+                NAME,
+                error.to_string(),
+                "Use the newer version of interlock that wrote it.",
+            )];
+        }
+        Err(error) => return vec![Check::fail(NAME, in_full(&error), RESTORE)],
+    };
+    vec![whole(&database, NAME), audit_log(&database, data_dir), admin_keys(&database)]
+}
+
+/// Reads the whole database.
+fn whole(database: &Inspection, name: &'static str) -> Check {
+    let runs = database.run_count().unwrap_or_default();
+    let mut progress = Progress::over(usize::try_from(runs).unwrap_or(usize::MAX), "reading runs");
+    let damage = match database.damage(|| progress.step()) {
+        Ok(damage) => damage,
+        Err(error) => return Check::fail(name, in_full(&error), RESTORE),
+    };
+    drop(progress);
+    if damage.is_none() {
+        let (found, known) = database.version().unwrap_or_default();
+        let upgraded =
+            if found < known { format!(", upgraded to {known} when it is opened") } else { String::new() };
+        return Check::ok(name, format!("{runs} runs, all readable; version {found}{upgraded}"));
+    }
+    let mut found = Vec::new();
+    if !damage.runs.is_empty() {
+        let named = damage.runs[..damage.runs.len().min(MAX_DAMAGED)].join(", ");
+        let more = if damage.runs.len() > MAX_DAMAGED { ", …" } else { "" };
+        found.push(format!("{} of {runs} runs cannot be read ({named}{more})", damage.runs.len()));
+    }
+    if damage.definitions > 0 {
+        found.push(format!("{} workflow definitions cannot be read", damage.definitions));
+    }
+    if let Some(first) = damage.structure.first() {
+        found.push(format!("SQLite found {} problems, the first: {first}", damage.structure.len()));
+    }
+    Check::fail(name, found.join("; "), RESTORE)
+}
+
+/// Whether the audit logs have what was signed of them.
+fn audit_log(database: &Inspection, data_dir: &Path) -> Check {
+    const NAME: &str = "audit log";
+    const HELP: &str = "Entries were deleted, an older database was put back, or the disk lost what it had acknowledged. Find out \
+                        which, and restore a copy that `interlock backup` made. To go on with what is left, move \
+                        keys/audit-checkpoints.json away.";
+    let anchors = match Anchors::open(data_dir) {
+        Ok(anchors) if !anchors.is_unreadable() => anchors,
+        _ => {
+            let help = "Restore it from a backup, or move it away: the next checkpoint makes a new one.";
+            return Check::fail(NAME, "keys/audit-checkpoints.json cannot be read", help);
+        }
+    };
+    let mut signed = 0_usize;
+    for tenant in anchors.tenants() {
+        let anchor = anchors.of(&tenant).at_sequence();
+        let whose = if tenant.is_empty() { "the host".to_owned() } else { format!("tenant {tenant}") };
+        let (Some(at), Ok((last, checkpoint))) = (anchor, database.audit_ends(&tenant)) else {
+            return Check::fail(NAME, format!("the log of {whose} cannot be read"), RESTORE);
+        };
+        if last < Some(at) {
+            let first = last.map_or(0, |last| last + 1);
+            return Check::fail(NAME, format!("entries {first} to {at} of {whose} are missing"), HELP);
+        }
+        if checkpoint < Some(at) {
+            return Check::fail(NAME, format!("the checkpoint at entry {at} of {whose} is missing"), HELP);
+        }
+        signed += 1;
+    }
+    Check::ok(NAME, format!("{signed} logs end where they were signed, or later"))
+}
+
+/// An error with what led to it.
+fn in_full(error: &OpenError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
 }
 
 /// The keys that may do what concerns the host and every tenant. Earlier versions gave this to every key that was made without
@@ -51,6 +141,3 @@ fn admin_keys(database: &Inspection) -> Check {
          then revoke the old one on the console's Keys page.",
     )
 }
-
-const RESTORE: &str =
-    "Stop the server and restore the data directory from a copy that `interlock backup` made.";

@@ -1,0 +1,177 @@
+//! The newest checkpoint of each audit log, in a file outside the database.
+//!
+//! Whoever can change the database can delete entries together with the checkpoints that name them. A copy of the newest checkpoint in a
+//! file of its own shows that. It is written after its checkpoint is in the database, so it is never ahead of it; where it is, the database
+//! has lost something: entries were deleted, an old copy was put back, or the disk lost what it had acknowledged. The file costs nothing
+//! per commit: it is written when a log is signed. A data directory without it is whole; the next checkpoint makes it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use storage::disk::{Disk, DiskPath, RealDisk, publish, read};
+
+use super::checkpoint::Checkpoint;
+use crate::runs::{Refusal, Runs};
+
+/// The folder in the data directory.
+const FOLDER: &str = "keys";
+/// The file in it.
+pub const ANCHORS_FILE: &str = "audit-checkpoints.json";
+/// The largest file that is read.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The newest checkpoints, by tenant.
+pub struct Anchors {
+    disk: Arc<dyn Disk>,
+    newest: Mutex<Newest>,
+    /// Held while the file is written, so that an older one never replaces a newer one.
+    writing: Mutex<()>,
+}
+
+/// What is known of the file.
+enum Newest {
+    Read(Document),
+    /// It is there and cannot be read. It is left alone, because it may show something.
+    Unreadable,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    checkpoints: BTreeMap<String, Value>,
+}
+
+/// What the file says of one log.
+#[derive(Debug)]
+pub enum Anchor {
+    /// Nothing: the log was not signed since there is such a file.
+    None,
+    /// Up to here it was signed.
+    At(Checkpoint),
+    /// The file, or what it says of this log, cannot be read.
+    Unreadable,
+}
+
+impl Anchor {
+    /// The last entry that was signed.
+    pub fn at_sequence(&self) -> Option<u64> {
+        match self {
+            Self::At(checkpoint) => Some(checkpoint.at_sequence()),
+            Self::None | Self::Unreadable => None,
+        }
+    }
+}
+
+impl Anchors {
+    /// Those of a data directory.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened.
+    pub fn open(data_dir: &Path) -> io::Result<Self> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(data_dir)?);
+        let newest = match read(&*disk, &DiskPath::root(FOLDER).join(ANCHORS_FILE), MAX_BYTES) {
+            Ok(None) => Newest::Read(Document { version: 1, ..Document::default() }),
+            Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_or(Newest::Unreadable, Newest::Read),
+            Err(_) => Newest::Unreadable,
+        };
+        Ok(Self { disk, newest: Mutex::new(newest), writing: Mutex::default() })
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the file is there and cannot be read.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(*self.newest(), Newest::Unreadable)
+    }
+
+    /// Whose logs are named.
+    pub fn tenants(&self) -> Vec<String> {
+        match &*self.newest() {
+            Newest::Read(document) => document.checkpoints.keys().cloned().collect(),
+            Newest::Unreadable => Vec::new(),
+        }
+    }
+
+    /// What is said of a log.
+    pub fn of(&self, tenant: &str) -> Anchor {
+        let newest = self.newest();
+        let Newest::Read(document) = &*newest else { return Anchor::Unreadable };
+        let Some(kept) = document.checkpoints.get(tenant) else { return Anchor::None };
+        Checkpoint::read(kept.to_string().as_bytes()).map_or(Anchor::Unreadable, Anchor::At)
+    }
+
+    /// Keeps a checkpoint that is in the database, unless a newer one is kept.
+    fn keep(&self, tenant: &str, checkpoint: &Checkpoint) -> io::Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_newer = self.of(tenant).at_sequence().is_none_or(|at| at < checkpoint.at_sequence());
+        let bytes = match &mut *self.newest() {
+            Newest::Read(document) if is_newer => {
+                document.checkpoints.insert(tenant.to_owned(), checkpoint.document());
+                serde_json::to_vec(document)?
+            }
+            Newest::Read(_) | Newest::Unreadable => return Ok(()),
+        };
+        let folder = DiskPath::root(FOLDER);
+        if self.disk.stat(&folder)?.is_none() {
+            self.disk.create_dir(&folder)?;
+        }
+        let temporary = format!("{ANCHORS_FILE}.{}.tmp", self.disk.unique());
+        publish(&*self.disk, &folder, &temporary, ANCHORS_FILE, &bytes)
+    }
+}
+
+/// What an audit log has lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Whose log.
+    pub tenant: String,
+    /// The first entry that is missing.
+    pub from: u64,
+    /// The last entry that was signed.
+    pub to: u64,
+}
+
+impl Runs {
+    /// Keeps the newest checkpoints in a file as well. What was given first stays.
+    pub fn anchor_audit(&self, anchors: Anchors) {
+        let _ = self.inner.anchors.set(anchors);
+    }
+
+    /// What the file outside the database says of a log.
+    pub(super) fn anchor(&self, tenant: &str) -> Anchor {
+        self.inner.anchors.get().map_or(Anchor::None, |anchors| anchors.of(tenant))
+    }
+
+    /// Keeps a checkpoint outside the database. One that cannot be written is written with the next.
+    pub(super) async fn keep_anchor(&self, tenant: &str, checkpoint: Checkpoint) {
+        let (runs, tenant) = (self.clone(), tenant.to_owned());
+        let kept = tokio::task::spawn_blocking(move || match runs.inner.anchors.get() {
+            Some(anchors) => anchors.keep(&tenant, &checkpoint),
+            None => Ok(()),
+        });
+        let _ = kept.await;
+    }
+
+    /// The logs that end before what was signed of them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn lost_audit_entries(&self) -> Result<Vec<Lost>, Refusal> {
+        let tenants = self.inner.anchors.get().map(Anchors::tenants).unwrap_or_default();
+        let mut lost = Vec::new();
+        for tenant in tenants {
+            let Some(to) = self.anchor(&tenant).at_sequence() else { continue };
+            let next = self.store().audit_end(&tenant)?.map_or(0, |end| end + 1);
+            if next <= to {
+                lost.push(Lost { tenant, from: next, to });
+            }
+        }
+        Ok(lost)
+    }
+}

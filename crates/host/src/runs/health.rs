@@ -1,0 +1,124 @@
+//! Whether the store can be relied on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use flow::event::Millis;
+use flow::store::CommitError;
+
+use super::{ApiCode, Refusal, Runs};
+
+/// For how long a write that failed is held against the store while nobody writes. Whoever asks again afterwards lets somebody try.
+const REMEMBERED_MS: u64 = 30_000;
+
+/// What was noticed of the store.
+#[derive(Default)]
+pub(super) struct StoreHealth {
+    /// Whether a record was read that is not what was written.
+    damaged: AtomicBool,
+    /// When the last write failed, and why, where none has succeeded since.
+    failed: Mutex<Option<(Millis, Trouble)>>,
+}
+
+/// Why the store cannot be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Something was read that is not what was written.
+    Damaged,
+    /// The disk is full.
+    Full,
+    /// It cannot be written, for another reason.
+    Unwritable,
+}
+
+impl Trouble {
+    /// What is wrong and what to do, for whoever asks whether the host is ready. It names nothing that is kept.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Damaged => {
+                "the run database is damaged; run `interlock doctor`, then restore a copy that `interlock backup` made"
+            }
+            Self::Full => "the disk of the host is full; free some space",
+            Self::Unwritable => "the run database cannot be written; see the log of the host",
+        }
+    }
+}
+
+impl StoreHealth {
+    /// Notes what came of a commit.
+    pub(super) fn committed(&self, result: &Result<(), CommitError>, now: Millis) {
+        let trouble = match result {
+            Err(CommitError::Full) => Some(Trouble::Full),
+            Err(CommitError::Store(_)) => Some(Trouble::Unwritable),
+            // The store did its work, also where it refused a change.
+            Ok(()) => None,
+            Err(
+                CommitError::Moved { .. }
+                | CommitError::RunExists { .. }
+                | CommitError::ScopeActive { .. }
+                | CommitError::KeyTaken
+                | CommitError::ActivityClaimed
+                | CommitError::ArtifactChanged
+                | CommitError::NoSuchWebhook
+                | CommitError::MessageClaimed
+                | CommitError::ListenerMoved
+                | CommitError::Closed,
+            ) => return,
+        };
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = trouble.map(|trouble| (now, trouble));
+    }
+
+    fn trouble(&self, now: Millis) -> Option<Trouble> {
+        if self.damaged.load(Ordering::Relaxed) {
+            return Some(Trouble::Damaged);
+        }
+        let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.filter(|(at, _)| now.since(*at) < REMEMBERED_MS).map(|(_, trouble)| trouble)
+    }
+}
+
+impl Runs {
+    /// Why the store cannot be relied on; nothing where it can, as far as is known.
+    pub fn store_trouble(&self) -> Option<Trouble> {
+        if self.store().is_damaged() {
+            return Some(Trouble::Damaged);
+        }
+        self.inner.health.trouble(self.now())
+    }
+
+    /// Notes that a record was damaged, where that is why a run could not be read.
+    pub(super) fn noting_damage<T>(&self, read: Result<T, Refusal>) -> Result<T, Refusal> {
+        if let Err(refusal) = &read
+            && refusal.code == ApiCode::InternalError
+            && refusal.message.contains(UNREADABLE)
+        {
+            self.inner.health.damaged.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+/// What refusals say that come of a record which is there and not what was written.
+const UNREADABLE: &str = "cannot be read";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_failed_is_held_against_the_store_until_another_succeeds_or_time_has_passed() {
+        let health = StoreHealth::default();
+        let at = |now| health.trouble(Millis(now));
+        assert_eq!(at(0), None);
+        health.committed(&Err(CommitError::Full), Millis(1_000));
+        assert_eq!(at(1_000), Some(Trouble::Full));
+        health.committed(&Err(CommitError::KeyTaken), Millis(1_500));
+        assert_eq!(at(1_500), Some(Trouble::Full), "a refusal says nothing about the disk");
+        health.committed(&Ok(()), Millis(2_000));
+        assert_eq!(at(2_000), None);
+        health.committed(&Err(CommitError::Full), Millis(3_000));
+        assert_eq!(at(3_000 + REMEMBERED_MS), None, "somebody has to be let in to try");
+        health.damaged.store(true, Ordering::Relaxed);
+        assert_eq!(at(u64::MAX), Some(Trouble::Damaged), "nothing repairs itself");
+    }
+}
