@@ -9,6 +9,7 @@ use flow::engine::Limits;
 use flow::event::Millis;
 use guide::record::{Autonomy, RiskPolicy};
 use host::catalogue::{Catalogue, CatalogueOptions};
+use host::console_sessions::EndedSessions;
 use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
 use host::guided::{Guided, Tenants};
 use host::runs::create::Creation;
@@ -99,7 +100,8 @@ impl Room {
             session: None,
         };
         self.runs.put_key(hash, &key).await.unwrap();
-        let sessions = Sessions::new(vec![SECRET], false, Arc::new(SystemEntropy));
+        let sessions =
+            Sessions::new(vec![SECRET], false, Arc::new(SystemEntropy), EndedSessions::in_memory());
         let cookie = sessions.begin(hash, Millis(SystemClock.now_ms())).unwrap();
         Visitor(cookie.to_str().unwrap().split(';').next().unwrap().to_owned())
     }
