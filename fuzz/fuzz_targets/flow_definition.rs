@@ -32,6 +32,12 @@ const LIMITS: Limits = Limits {
     max_loop_iterations: 10,
     max_fan_out: 4,
     clarification_rounds: 3,
+    // Small, so that inputs reach them.
+    max_decision_steps: 100_000,
+    max_run_steps: 200_000,
+    max_append_bytes: 64 << 10,
+    max_run_bytes: 256 << 10,
+    max_pattern_bytes: 8 << 20,
 };
 
 fuzz_target!(|bytes: &[u8]| {

@@ -16,6 +16,7 @@ pub mod graph;
 mod mock_agent;
 pub mod node;
 pub mod node_type;
+pub mod pattern;
 pub mod problem;
 mod read;
 pub(crate) mod schema;
@@ -36,6 +37,7 @@ pub use self::exposed::ExposedType;
 pub use self::graph::Graph;
 pub use self::node::{Node, PortValue};
 pub use self::node_type::NodeType;
+pub use self::pattern::MAX_PATTERN_BYTES;
 pub use self::problem::Problem;
 pub use self::trigger::{Listening, SourceKind};
 
@@ -76,6 +78,21 @@ pub struct Definition {
     pub required_agent: Option<String>,
     /// The triggers that listen to messages.
     pub triggers: Vec<Listening>,
+    /// What its patterns cost.
+    pub patterns: Patterns,
+    /// How much there is to look at for a decision: nodes, ports, and terms and places of conditions.
+    pub weight: u64,
+    /// How many bytes its document has, about.
+    pub bytes: u64,
+}
+
+/// What the patterns of a definition cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patterns {
+    /// How many bytes they take once they are compiled, about.
+    pub bytes: u64,
+    /// How many they may take, where they take more: they are not compiled then, and runs of the definition fail.
+    pub over: Option<u64>,
 }
 
 impl fmt::Debug for Definition {
@@ -180,7 +197,41 @@ impl Definition {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn check(document: &Value, capabilities: &Capabilities) -> Result<Self, Vec<Problem>> {
-        read::read(document, capabilities)
+        Self::check_within(document, capabilities, MAX_PATTERN_BYTES)
+    }
+
+    /// Reads and checks a document whose patterns may take so many bytes once they are compiled.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn check_within(
+        document: &Value,
+        capabilities: &Capabilities,
+        pattern_bytes: u64,
+    ) -> Result<Self, Vec<Problem>> {
+        let bytes = pattern::bytes_in(document);
+        if bytes > pattern_bytes {
+            let message = format!(
+                "the patterns of the workflow take about {bytes} bytes once they are compiled; the limit is {pattern_bytes}"
+            );
+            return Err(vec![Problem::at("", message)]);
+        }
+        read::read(document, document, capabilities, Patterns { bytes, over: None })
+    }
+
+    /// Reads a document that was checked before, whatever is served now.
+    ///
+    /// A document of an earlier version may have patterns that take more than they may now. It is read without them, so that its runs
+    /// can be read and ended.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn load(document: &Value, pattern_bytes: u64) -> Result<Self, Vec<Problem>> {
+        let bytes = pattern::bytes_in(document);
+        let over = (bytes > pattern_bytes || pattern::has_overlong(document)).then_some(pattern_bytes);
+        let stripped = over.map(|_| pattern::without_schema_patterns(document));
+        let readable = stripped.as_ref().unwrap_or(document);
+        read::read(document, readable, &Capabilities::EVERYTHING, Patterns { bytes, over })
     }
 
     /// The agent that stands behind the workflow: the one that it is written for, or else the one that its first node is pinned to.

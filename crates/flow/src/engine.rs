@@ -13,11 +13,13 @@
 //! guide    guided sessions of agents         handoff  what agents are handed and give back
 //! recover  going on after a stop or a fork    replay   repeating a run from its log
 //! inherit  what a fork takes over beside the log
+//! budget   what one decision may compute and record
 //! caps     limits    bounds sizes of values   ports  inputs of nodes   ids      derived, never drawn
 //! ```
 
 mod ask;
 pub mod bounds;
+mod budget;
 mod caps;
 mod children;
 mod drain;

@@ -1,6 +1,7 @@
 //! What happened in a run, one fact at a time.
 
 mod kind;
+pub(crate) mod size;
 pub mod wire;
 
 use serde_json::{Map, Value};
@@ -39,6 +40,11 @@ pub struct Event {
     pub timestamp: Millis,
     /// The event that caused it, where that is known, as its id.
     pub causation_id: Option<String>,
+}
+
+/// How many bytes a payload takes in the log.
+pub fn payload_bytes(payload: &Map<String, Value>) -> u64 {
+    size::of_members(payload)
 }
 
 /// The id of an event: derived from its run and its place, so that it is the same whenever it is asked for.

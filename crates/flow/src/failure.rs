@@ -10,6 +10,14 @@ canon::error_codes! {
         RunTimeout => "run_timeout",
         /// The supervisor decided, or the loop went round, as often as it may.
         LoopLimitExceeded => "loop_limit_exceeded",
+        /// Conditions and expressions needed more steps than a decision, or a run, may take.
+        DecisionBudgetExceeded => "decision_budget_exceeded",
+        /// One decision would record more bytes than it may.
+        AppendLimitExceeded => "append_limit_exceeded",
+        /// The events of the run would take more bytes than they may.
+        RunSizeExceeded => "run_size_exceeded",
+        /// The patterns of the workflow take more bytes than they may.
+        PatternLimitExceeded => "pattern_limit_exceeded",
         /// The dispatch started as many workers as it may.
         DispatchLimitExceeded => "dispatch_limit_exceeded",
         /// The dispatch asked as many questions as it may.

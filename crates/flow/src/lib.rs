@@ -29,6 +29,7 @@ pub mod failure;
 pub mod history;
 pub mod interrupt;
 pub mod mask;
+pub mod meter;
 pub mod options;
 pub mod redact;
 pub mod run;

@@ -73,6 +73,8 @@ pub struct RunState {
     pub cost: Option<Value>,
     /// When the last event was recorded.
     pub last_event_at: Option<Millis>,
+    /// How many bytes its events take, about, for the limit.
+    pub bytes: u64,
     /// What can begin, and what is under way.
     pub(crate) schedule: schedule::Schedule,
     /// The places of the nodes by id, and of the children by run.
@@ -401,6 +403,7 @@ impl RunState {
             artifacts: BTreeMap::new(),
             cost: None,
             last_event_at: None,
+            bytes: 0,
             schedule: schedule::Schedule::new(definition),
             places: Arc::clone(&definition.places),
             child_places: BTreeMap::new(),

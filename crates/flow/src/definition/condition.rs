@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
-use super::expression::{self, Expression, Scope, is_true, lookup};
+use super::expression::{self, Expression, Scope, lookup};
+use super::pattern::Pattern;
+use crate::meter::{Meter, OverBudget, steps};
 
 /// When an edge counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// The value at a path equals one.
     Equals(Path, Value),
@@ -14,22 +16,9 @@ pub enum Condition {
     /// The value at a path contains one: a list an element, a text a part, an object a key.
     Contains(Path, Value),
     /// The text at a path matches.
-    Regex(Path, regex::Regex),
+    Regex(Path, Pattern),
     /// An expression is true.
     Expression(Expression),
-}
-
-impl PartialEq for Condition {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Equals(a, b), Self::Equals(c, d))
-            | (Self::NotEquals(a, b), Self::NotEquals(c, d))
-            | (Self::Contains(a, b), Self::Contains(c, d)) => a == c && b == d,
-            (Self::Regex(a, b), Self::Regex(c, d)) => a == c && b.as_str() == d.as_str(),
-            (Self::Expression(a), Self::Expression(b)) => a == b,
-            _ => false,
-        }
-    }
 }
 
 /// A path into a value, `output.approved`.
@@ -44,30 +33,63 @@ impl Path {
 }
 
 impl Condition {
-    /// Whether the edge counts.
-    pub fn holds(&self, scope: &Scope<'_>) -> bool {
-        let at = |path: &Path| lookup(&path.0, scope);
+    /// How much it looks at, as a multiple of the values that it looks at.
+    pub(crate) fn weight(&self) -> u64 {
         match self {
-            Self::Equals(path, right) => {
-                expression::equal(at(path).as_deref().unwrap_or(&Value::Null), right)
-            }
-            Self::NotEquals(path, right) => {
-                !expression::equal(at(path).as_deref().unwrap_or(&Value::Null), right)
-            }
-            Self::Contains(path, right) => match at(path).as_deref() {
-                Some(Value::Array(items)) => items.iter().any(|item| expression::equal(item, right)),
-                Some(Value::String(text)) => right.as_str().is_some_and(|part| text.contains(part)),
-                Some(Value::Object(members)) => right.as_str().is_some_and(|name| members.contains_key(name)),
-                _ => false,
-            },
-            Self::Regex(path, pattern) => match at(path).as_deref() {
-                Some(Value::String(text)) => pattern.is_match(text),
-                Some(Value::Null) | None => false,
-                Some(other) => pattern.is_match(&other.to_string()),
-            },
-            Self::Expression(expression) => is_true(&expression.evaluate(scope)),
+            Self::Equals(..) | Self::NotEquals(..) | Self::Contains(..) => 1,
+            Self::Regex(_, pattern) => pattern.steps(0),
+            Self::Expression(expression) => expression.weight(),
         }
     }
+
+    /// Whether the edge counts.
+    ///
+    /// # Errors
+    /// When that takes more steps than there are.
+    pub fn holds(&self, scope: &Scope<'_>, meter: &mut Meter) -> Result<bool, OverBudget> {
+        match self {
+            Self::Equals(path, right) => equals(path, right, scope, meter),
+            Self::NotEquals(path, right) => equals(path, right, scope, meter).map(|equal| !equal),
+            Self::Contains(path, right) => match lookup(&path.0, scope, meter)?.as_deref() {
+                Some(Value::Array(items)) => {
+                    for item in items {
+                        if expression::equal(item, right, meter)? {
+                            return Ok(true);
+                        }
+                    }
+                    Ok(false)
+                }
+                Some(Value::String(text)) => {
+                    let Some(part) = right.as_str() else { return Ok(false) };
+                    meter.charge(steps(text.len()).saturating_add(steps(part.len())))?;
+                    Ok(text.contains(part))
+                }
+                Some(Value::Object(members)) => {
+                    Ok(right.as_str().is_some_and(|name| members.contains_key(name)))
+                }
+                Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => Ok(false),
+            },
+            Self::Regex(path, pattern) => match lookup(&path.0, scope, meter)?.as_deref() {
+                Some(Value::String(text)) => matches(pattern, text, meter),
+                Some(Value::Null) | None => Ok(false),
+                Some(other) => {
+                    meter.charge_value(other)?;
+                    matches(pattern, &other.to_string(), meter)
+                }
+            },
+            Self::Expression(expression) => expression.holds(scope, meter),
+        }
+    }
+}
+
+fn equals(path: &Path, right: &Value, scope: &Scope<'_>, meter: &mut Meter) -> Result<bool, OverBudget> {
+    let left = lookup(&path.0, scope, meter)?;
+    expression::equal(left.as_deref().unwrap_or(&Value::Null), right, meter)
+}
+
+fn matches(pattern: &Pattern, text: &str, meter: &mut Meter) -> Result<bool, OverBudget> {
+    meter.charge(pattern.steps(steps(text.len())))?;
+    Ok(pattern.is_match(text))
 }
 
 /// What has to be true of everything that comes in at a node.
@@ -116,7 +138,7 @@ mod tests {
             inputs: &empty,
         };
         let path = Path::parse;
-        let regex = |text| regex::Regex::new(text).unwrap();
+        let regex = |text| Pattern::new(text).unwrap();
         let cases = [
             (Condition::Equals(path("output.n"), json!(1.0)), true),
             (Condition::Equals(path("status"), json!("completed")), false),
@@ -132,7 +154,38 @@ mod tests {
             (Condition::Expression(Expression::parse("status == 'failed'").unwrap()), true),
         ];
         for (condition, expected) in cases {
-            assert_eq!(condition.holds(&scope), expected, "{condition:?}");
+            assert_eq!(condition.holds(&scope, &mut Meter::new(10_000)), Ok(expected), "{condition:?}");
+        }
+    }
+
+    /// Finding H3: what is too much work is an outcome of the content, and never of a clock.
+    #[test]
+    fn conditions_that_take_too_many_steps_do_not_hold() {
+        let bits = "01".repeat(500);
+        let outputs = json!({"bits": bits, "list": vec![7; 1000], "whole": {"a": vec![1; 1000]}});
+        let empty = Map::new();
+        let scope = Scope {
+            source: Some(("completed", outputs.as_object().unwrap())),
+            variables: &empty,
+            inputs: &empty,
+        };
+        let many = ["output.list == output.list"; 10].join(" && ");
+        let cases = [
+            (Condition::Regex(Path::parse("output.bits"), Pattern::new("[01]*1[01]{20}2").unwrap()), 20_000),
+            (Condition::Regex(Path::parse("output.list"), Pattern::new("[0-9]{9}").unwrap()), 15_000),
+            (Condition::Expression(Expression::parse(&many).unwrap()), 80_000),
+            (Condition::Equals(Path::parse("output.list"), json!(vec![7; 1000])), 8000),
+            (Condition::Contains(Path::parse("output.list"), json!(8)), 8000),
+            (Condition::Contains(Path::parse("output.bits"), json!("2")), 1000),
+            (Condition::Expression(Expression::parse("output == 1").unwrap()), 8000),
+        ];
+        for (condition, least) in cases {
+            let mut meter = Meter::new(u64::MAX - 1);
+            condition.holds(&scope, &mut meter).unwrap();
+            assert!((least..3 * least).contains(&meter.spent()), "{condition:?}: {}", meter.spent());
+            let limit = meter.spent() - 1;
+            let over = condition.holds(&scope, &mut Meter::new(limit)).unwrap_err();
+            assert_eq!((over.limit, over.observed > limit), (limit, true), "{condition:?}");
         }
     }
 }

@@ -14,11 +14,14 @@
 mod evaluate;
 mod parse;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 pub(in crate::definition) use self::evaluate::equal;
 pub use self::evaluate::{Scope, is_true, lookup};
 pub use self::parse::ExpressionError;
+use crate::meter::{Meter, OverBudget};
 
 /// The longest expression, in bytes: more than a line of a condition, and short enough to parse at every registration.
 pub const MAX_BYTES: usize = 4096;
@@ -66,8 +69,29 @@ impl Expression {
         &self.text
     }
 
+    /// How much it looks at, as a multiple of the values that it looks at: it has fewer terms than bytes.
+    pub(crate) fn weight(&self) -> u64 {
+        self.text.len() as u64
+    }
+
     /// Its value.
-    pub fn evaluate(&self, scope: &Scope<'_>) -> Value {
-        evaluate::evaluate(&self.root, scope)
+    ///
+    /// # Errors
+    /// When that takes more steps than there are.
+    pub fn evaluate(&self, scope: &Scope<'_>, meter: &mut Meter) -> Result<Value, OverBudget> {
+        let value = evaluate::evaluate(&self.root, scope, meter)?;
+        if let Cow::Borrowed(value) = &value {
+            // It is copied.
+            meter.charge_value(value)?;
+        }
+        Ok(value.into_owned())
+    }
+
+    /// Whether its value counts as true.
+    ///
+    /// # Errors
+    /// When that takes more steps than there are.
+    pub fn holds(&self, scope: &Scope<'_>, meter: &mut Meter) -> Result<bool, OverBudget> {
+        Ok(is_true(&*evaluate::evaluate(&self.root, scope, meter)?))
     }
 }

@@ -16,7 +16,9 @@ use canon::json;
 use serde_json::{Map, Value};
 
 use self::fields::Fields;
-use super::{Capabilities, Definition, Graph, Masking, PackTypes, Problem, Settings, Variable, VariableKind};
+use super::{
+    Capabilities, Definition, Graph, Masking, PackTypes, Patterns, Problem, Settings, Variable, VariableKind,
+};
 
 /// The most nodes of one workflow: a run folds to one state in memory.
 const MAX_NODES: usize = 10_000;
@@ -28,9 +30,15 @@ const MAX_PROBLEMS: usize = 100;
 /// How often a loop may go round when the workflow does not say.
 const LOOPBACK_ITERATIONS: u32 = 5;
 
-pub(super) fn read(document: &Value, capabilities: &Capabilities) -> Result<Definition, Vec<Problem>> {
+/// Reads a document. `readable` is the document, or what may be used of it; `document` is kept and digested.
+pub(super) fn read(
+    document: &Value,
+    readable: &Value,
+    capabilities: &Capabilities,
+    patterns: Patterns,
+) -> Result<Definition, Vec<Problem>> {
     let mut problems = Vec::new();
-    let definition = build(document, capabilities, &mut problems);
+    let definition = build(document, readable, capabilities, patterns, &mut problems);
     problems.truncate(MAX_PROBLEMS);
     match definition {
         Some(definition) if problems.is_empty() => Ok(definition),
@@ -41,12 +49,18 @@ pub(super) fn read(document: &Value, capabilities: &Capabilities) -> Result<Defi
     }
 }
 
-fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Problem>) -> Option<Definition> {
+fn build(
+    document: &Value,
+    readable: &Value,
+    capabilities: &Capabilities,
+    patterns: Patterns,
+    problems: &mut Vec<Problem>,
+) -> Option<Definition> {
     if !json::within_depth(document, json::MAX_DEPTH) {
         problems.push(Problem::at("", format!("nested at most {} levels deep", json::MAX_DEPTH)));
         return None;
     }
-    let Value::Object(root) = document else {
+    let Value::Object(root) = readable else {
         problems.push(Problem::at("", "a workflow is a JSON object"));
         return None;
     };
@@ -98,7 +112,7 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
     ]);
     let workflow_id = id.clone().unwrap_or_default();
     let (nodes, places) = nodes::nodes(node_list.unwrap_or_default(), &workflow_id, capabilities, problems);
-    let edges = nodes::edges(edge_list.unwrap_or_default(), &places, problems);
+    let edges = nodes::edges(edge_list.unwrap_or_default(), &places, patterns, problems);
     let variables = variables(variable_list.unwrap_or_default(), problems);
     let around = triggers::Around {
         nodes: node_list.unwrap_or_default(),
@@ -124,6 +138,7 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
         }
     };
     let graph = Graph::new(&nodes, &edges);
+    let weight = nodes::weight(&nodes, &edges);
     Some(Definition {
         id: id?,
         name: name?,
@@ -141,6 +156,9 @@ fn build(document: &Value, capabilities: &Capabilities, problems: &mut Vec<Probl
         masking,
         required_agent,
         triggers,
+        patterns,
+        weight,
+        bytes: crate::event::size::of_value(document),
     })
 }
 

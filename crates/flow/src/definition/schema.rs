@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::pattern::MAX_TEXT_BYTES;
+
 /// The most parts of a schema, each reference counted as what it leads to.
 const MAX_PARTS: usize = 20_000;
 /// The deepest nesting of a schema, references followed.
@@ -45,6 +47,12 @@ impl<'s> Walk<'s> {
                         ("$ref", Value::String(reference)) => self.follow(reference, depth + 1)?,
                         ("$dynamicRef" | "$recursiveRef", Value::String(_)) => {
                             return Err(format!("`{name}` is not served: write out what it would name"));
+                        }
+                        ("pattern", Value::String(pattern)) if pattern.len() > MAX_TEXT_BYTES => {
+                            let length = pattern.len();
+                            return Err(format!(
+                                "a pattern has {length} bytes; the limit is {MAX_TEXT_BYTES}"
+                            ));
                         }
                         // It would change what the references below it mean.
                         ("$id", Value::String(_)) if depth > 0 => {

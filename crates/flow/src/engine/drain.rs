@@ -89,9 +89,22 @@ impl Turn<'_> {
     /// Starts and skips until nothing is ready, and ends the run where nothing is under way.
     pub(super) fn drain(&mut self) {
         while !self.is_halted() {
-            let ready = self.state.schedule.ready.iter().map(|rank| self.definition.graph.order[*rank]);
-            let next = ready.map(|node| (node, self.state.verdict(self.definition, node)));
-            match next.into_iter().find(|(_, verdict)| *verdict != Verdict::Wait) {
+            let mut next = None;
+            for rank in &self.state.schedule.ready {
+                let node = self.definition.graph.order[*rank];
+                let verdict = self.state.verdict(self.definition, node, &mut self.meter);
+                if verdict != Verdict::Wait || self.meter.over().is_some() {
+                    next = Some((node, verdict));
+                    break;
+                }
+            }
+            if let Some((node, _)) = next
+                && self.meter.over().is_some()
+            {
+                self.note_steps(node);
+                return;
+            }
+            match next {
                 Some((node, Verdict::Skip(reason))) => {
                     self.tell(EventKind::NodeSkipped, node, json!({"reason": reason}), None);
                 }
@@ -111,6 +124,9 @@ impl Turn<'_> {
             return;
         }
         let outputs = self.run_outputs();
+        if self.exceeded.is_some() {
+            return;
+        }
         let mut payload = json!({"durationMs": self.elapsed()});
         if !outputs.is_empty() {
             payload["outputs"] = Value::Object(outputs);
@@ -122,8 +138,18 @@ impl Turn<'_> {
     /// Ends the run where a node failed and nobody takes that on.
     pub(super) fn end_with_failure(&mut self) -> bool {
         let failed = self.state.schedule.failed.iter().map(|rank| self.definition.graph.order[*rank]);
-        let unhandled = failed.into_iter().find(|node| !self.state.takes_failure(self.definition, *node));
+        let mut unhandled = None;
+        for node in failed {
+            if !self.state.takes_failure(self.definition, node, &mut self.meter) {
+                unhandled = Some(node);
+                break;
+            }
+        }
         let Some(node) = unhandled else { return false };
+        if self.meter.over().is_some() {
+            self.note_steps(node);
+            return true;
+        }
         let state = &self.state.nodes[node];
         let error =
             state.error.clone().unwrap_or_else(|| RunError::of(FailureCode::NodeFailed, "a node failed"));
@@ -133,11 +159,15 @@ impl Turn<'_> {
     }
 
     /// What the run gives: what its ends were given, or else what its last nodes gave, by node.
-    fn run_outputs(&self) -> Map<String, Value> {
+    fn run_outputs(&mut self) -> Map<String, Value> {
         let completed = |node: &NodeIndex| self.state.nodes[*node].status == NodeStatus::Completed;
         let ends = (0..self.definition.nodes.len()).filter(|node| self.node(*node).kind == NodeType::End);
         let ends: Vec<NodeIndex> = ends.filter(completed).collect();
         if !ends.is_empty() {
+            self.check_outputs(&ends);
+            if self.exceeded.is_some() {
+                return Map::new();
+            }
             return ends.into_iter().flat_map(|node| self.state.nodes[node].outputs.clone()).collect();
         }
         let graph = &self.definition.graph;
@@ -150,6 +180,12 @@ impl Turn<'_> {
         };
         let last = last.filter(|node| !says(node));
         let last = last.filter(completed).filter(|node| !self.state.nodes[*node].outputs.is_empty());
+        let last: Vec<NodeIndex> = last.collect();
+        self.check_outputs(&last);
+        if self.exceeded.is_some() {
+            return Map::new();
+        }
+        let last = last.into_iter();
         last.map(|node| (self.node(node).id.clone(), Value::Object(self.state.nodes[node].outputs.clone())))
             .collect()
     }
@@ -171,7 +207,7 @@ impl Turn<'_> {
             self.fail_run(&error, Some(node), Some(cause));
             return;
         }
-        let inputs = ports::inputs(self.definition, self.state, node);
+        let inputs = self.inputs(node);
         let mut payload = json!({"typeId": self.node(node).type_id(), "attempt": attempt});
         if self.node(node).kind == NodeType::Delay
             && let Ok(inputs) = &inputs
@@ -182,6 +218,16 @@ impl Turn<'_> {
         }
         self.tell(EventKind::NodeStarted, node, payload, cause);
         self.execute(node, inputs);
+    }
+
+    /// What a node is given.
+    pub(super) fn inputs(&mut self, node: NodeIndex) -> Result<Map<String, Value>, RunError> {
+        let inputs = ports::inputs(self.definition, self.state, node, &mut self.meter);
+        self.note_steps(node);
+        if let Ok(inputs) = &inputs {
+            self.copies(inputs, node);
+        }
+        inputs
     }
 
     /// Does the work of a node that began.
@@ -253,7 +299,12 @@ impl Turn<'_> {
         let payload = json!({"error": failure.error.to_json(), "attempts": attempt.saturating_add(1)});
         let cause = cause.or_else(|| self.decision_behind(node));
         let sequence = self.tell(EventKind::NodeFailed, node, payload, cause);
-        if !self.is_halted() && !self.state.takes_failure(self.definition, node) {
+        if self.is_halted() || self.state.takes_failure(self.definition, node, &mut self.meter) {
+            return;
+        }
+        if self.meter.over().is_some() {
+            self.note_steps(node);
+        } else {
             self.fail_run(&failure.error, Some(node), Some(sequence));
         }
     }

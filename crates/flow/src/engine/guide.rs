@@ -15,7 +15,7 @@ use super::ask::{HOST, Question};
 use super::children::no_source;
 use super::drain::{Failure, Step};
 use super::turn::Turn;
-use super::{Effect, ids, ports};
+use super::{Effect, ids};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
 use crate::interrupt::Decided;
@@ -338,7 +338,7 @@ impl Turn<'_> {
             self.settle(node, Step::failed(no_source()), None);
             return;
         }
-        let inputs = ports::inputs(self.definition, self.state, node).unwrap_or_default();
+        let inputs = self.inputs(node).unwrap_or_default();
         self.ask_for_guide(node, inputs, session_id, true);
     }
 

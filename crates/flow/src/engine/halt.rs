@@ -78,6 +78,7 @@ impl Turn<'_> {
         if self.state.status.is_terminal() {
             return Err(Refusal::Conflict { status: self.state.status });
         }
+        self.closing = true;
         self.begin();
         self.end_active("run-cancelled");
         let mut payload = json!({"cancelledBy": by, "durationMs": self.elapsed()});
@@ -96,6 +97,7 @@ impl Turn<'_> {
 
     /// Ends the run with an error.
     pub(super) fn fail_run(&mut self, error: &RunError, node: Option<NodeIndex>, cause: Option<u64>) {
+        self.closing = true;
         self.end_active("run-failed");
         let mut payload = json!({"error": error.to_json(), "durationMs": self.elapsed()});
         if let Some(node) = node {

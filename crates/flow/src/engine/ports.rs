@@ -6,6 +6,7 @@ use super::bounds;
 use crate::definition::expression::Scope;
 use crate::definition::{Definition, NodeIndex, PortValue};
 use crate::failure::FailureCode;
+use crate::meter::{Meter, OverBudget};
 use crate::state::{NodeStatus, RunError, RunState};
 
 /// The inputs of a node, by port: those that it names, and those that edges bring along.
@@ -13,6 +14,7 @@ pub(super) fn inputs(
     definition: &Definition,
     state: &RunState,
     node: NodeIndex,
+    meter: &mut Meter,
 ) -> Result<Map<String, Value>, RunError> {
     let mut inputs = Map::new();
     for edge in &definition.graph.incoming[node] {
@@ -25,7 +27,7 @@ pub(super) fn inputs(
         }
     }
     for (port, value) in &definition.nodes[node].inputs {
-        if let Some(value) = port_value(definition, state, port, value)? {
+        if let Some(value) = port_value(definition, state, port, value, meter)? {
             inputs.insert(port.clone(), value);
         }
     }
@@ -33,18 +35,25 @@ pub(super) fn inputs(
     Ok(inputs)
 }
 
+/// The failure of a node whose expression takes too many steps. The run fails with more about it.
+pub(super) fn over_budget(over: &OverBudget) -> RunError {
+    RunError::of(FailureCode::DecisionBudgetExceeded, over.to_string())
+}
+
 fn port_value(
     definition: &Definition,
     state: &RunState,
     port: &str,
     value: &PortValue,
+    meter: &mut Meter,
 ) -> Result<Option<Value>, RunError> {
     let absent = |what: String| RunError::of(FailureCode::InputMissing, format!("input `{port}`: {what}"));
     match value {
         PortValue::Static(value) => Ok(Some(value.clone())),
         PortValue::Expression(expression) => {
             let scope = Scope { source: None, variables: &state.variables, inputs: &state.genesis.inputs };
-            Ok(Some(expression.evaluate(&scope)))
+            let value = expression.evaluate(&scope, meter);
+            value.map(Some).map_err(|over| over_budget(&over))
         }
         PortValue::Connection { node, output_key, optional } => {
             match state.nodes[*node].outputs.get(output_key) {

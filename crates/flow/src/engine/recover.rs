@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::turn::Turn;
-use super::{Effect, Refusal, TimerKey, Told, bounds, nodes, ports};
+use super::{Effect, Refusal, TimerKey, Told, bounds, nodes};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
 use crate::run::RunStatus;
@@ -88,7 +88,7 @@ impl Turn<'_> {
             }
             // The log was cut in the middle of the work, or the work is an effect that is asked for again.
             _ => {
-                let inputs = ports::inputs(self.definition, self.state, node);
+                let inputs = self.inputs(node);
                 self.execute(node, inputs);
             }
         }

@@ -15,7 +15,7 @@ use self::inputs::{Step, next_step};
 use super::turn::Turn;
 use super::{Children, Decision, Limits};
 use crate::definition::Definition;
-use crate::event::{Event, EventKind, Millis, event_id};
+use crate::event::{Event, EventKind, Millis, event_id, size};
 use crate::run::SharedGenesis;
 use crate::state::{RunError, RunState};
 
@@ -164,6 +164,7 @@ pub fn replay(
             Some(Step::InterruptDue(node)) => turn.interrupt_due(node),
             None => {}
         }
+        turn.end_over_limit();
         has_diverged = turn.recorded.as_ref().is_some_and(|recorded| recorded.diverged);
         if turn.state.next_sequence == sequence {
             turn.push(EventKind::ReplayDiverged, None, diverged(&source, sequence, "missing", ""), None);
@@ -181,6 +182,9 @@ pub fn replay(
         return from_copies(definition, &state.genesis, source, from, now, limits, children);
     }
     decision.events.drain(..keep);
+    // The log begins with what was recorded, which may be spelt a little differently than what was decided again.
+    let recorded = source.events.iter().take_while(|event| event.sequence < from);
+    state.bytes = recorded.chain(&decision.events).map(size::of_event).fold(0, u64::saturating_add);
     if !state.status.is_terminal() {
         let live = go_on(definition, &mut state, now, limits, children);
         decision.events.extend(live.events);
@@ -207,6 +211,7 @@ fn from_copies(
     let mut turn = Turn::new(definition, &mut state, now, limits, children);
     turn.push(EventKind::ReplayDiverged, None, diverged(&source, from, "output", ""), None);
     turn.go_on();
+    turn.end_over_limit();
     let decision = turn.finish();
     (state, decision)
 }
@@ -220,6 +225,7 @@ fn go_on(
 ) -> Decision {
     let mut turn = Turn::new(definition, state, now, limits, children);
     turn.go_on();
+    turn.end_over_limit();
     turn.finish()
 }
 

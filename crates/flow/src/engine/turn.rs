@@ -2,11 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
+use super::budget::Exceeded;
 use super::replay::Recorded;
 use super::{Children, Decision, Effect, Input, Limits, Refusal, bounds};
 use crate::definition::{Definition, Node, NodeIndex};
 use crate::event::{Event, EventKind, Millis, event_id};
 use crate::interrupt::Reply;
+use crate::meter::Meter;
 use crate::run::{ForkMode, RunStatus};
 use crate::state::RunState;
 
@@ -19,7 +21,15 @@ pub(super) struct Turn<'a> {
     pub(super) children: &'a dyn Children,
     /// What the run that is repeated did, while it is repeated.
     pub(super) recorded: Option<Recorded<'a>>,
-    decision: Decision,
+    /// Counts the steps of conditions and expressions.
+    pub(super) meter: Meter,
+    /// How many bytes the events of this decision take.
+    pub(super) appended: u64,
+    /// The first limit that was exceeded.
+    pub(super) exceeded: Option<Exceeded>,
+    /// Whether the run is being ended: that is recorded whatever the limits are.
+    pub(super) closing: bool,
+    pub(super) decision: Decision,
 }
 
 impl<'a> Turn<'a> {
@@ -32,11 +42,32 @@ impl<'a> Turn<'a> {
     ) -> Self {
         // Clocks are set back now and then; what was recorded later did not happen earlier.
         let now = state.last_event_at.map_or(now, |last| now.max(last));
-        Self { definition, state, now, limits, children, recorded: None, decision: Decision::default() }
+        Self {
+            definition,
+            state,
+            now,
+            limits,
+            children,
+            recorded: None,
+            meter: Meter::new(limits.max_decision_steps),
+            appended: 0,
+            exceeded: None,
+            closing: false,
+            decision: Decision::default(),
+        }
     }
 
-    /// Takes an input, and goes on until nothing more can happen.
+    /// Takes an input, and goes on until nothing more can happen, or a limit is exceeded.
     pub(super) fn take(&mut self, input: Input) -> Result<(), Refusal> {
+        self.check_patterns(&input);
+        let taken = match self.exceeded {
+            None => self.follow(input),
+            Some(_) => Ok(()),
+        };
+        if self.end_over_limit() { Ok(()) } else { taken }
+    }
+
+    fn follow(&mut self, input: Input) -> Result<(), Refusal> {
         match input {
             Input::Create => self.create(),
             Input::Recover => self.recover(),
@@ -130,9 +161,12 @@ impl<'a> Turn<'a> {
             timestamp: self.now,
             causation_id: cause.or_else(|| self.started_by(starts)),
         };
-        self.state.apply(self.definition, &event).expect("the sequence was taken from the state");
-        self.decision.events.push(event);
-        self.state.next_sequence - 1
+        if self.admits(&event, node) {
+            self.state.apply(self.definition, &event).expect("the sequence was taken from the state");
+            self.decision.events.push(event);
+            self.count_fold(node);
+        }
+        self.state.next_sequence.saturating_sub(1)
     }
 
     /// The event of the parent, or the message, that started the run.
@@ -168,7 +202,7 @@ impl<'a> Turn<'a> {
 
     /// Asks the host for something, unless the run only repeats what was recorded.
     pub(super) fn ask_host(&mut self, effect: Effect) {
-        if self.recorded.is_none() {
+        if self.recorded.is_none() && (self.exceeded.is_none() || self.closing) {
             self.decision.effects.push(effect);
         }
     }
@@ -184,7 +218,7 @@ impl<'a> Turn<'a> {
 
     /// Whether nothing more may happen for now.
     pub(super) fn is_halted(&self) -> bool {
-        self.state.paused.is_some() || self.state.status.is_terminal()
+        self.state.paused.is_some() || self.state.status.is_terminal() || self.exceeded.is_some()
     }
 
     /// Whether a node may be told how its work went. Not while the run is paused: the next event after `run.paused` is

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{OutOfOrder, RunError, RunState};
 use crate::definition::Definition;
 use crate::engine::DrainPolicy;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, size};
 use crate::run::RunStatus;
 
 impl RunState {
@@ -24,6 +24,8 @@ impl RunState {
         }
         self.next_sequence += 1;
         self.last_event_at = Some(event.timestamp);
+        self.bytes = self.bytes.saturating_add(size::of_event(event));
+        self.schedule.last_steps = 0;
         let node = event.node_id.as_deref().and_then(|id| self.place(id));
         if let Some(node) = node {
             self.nodes[node].last_sequence = Some(event.sequence);

@@ -7,6 +7,7 @@
 use super::{NodeState, NodeStatus, Ranks, RunState};
 use crate::definition::expression::Scope;
 use crate::definition::{Definition, Edge, NodeIndex, NodeType, TriggerRule};
+use crate::meter::{MAX_STEPS, Meter};
 
 /// What can begin, and what is under way.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,10 @@ pub(crate) struct Schedule {
     entered: Ranks,
     /// The loop that went round too often, as the rank of the node that it leads to.
     pub(crate) exhausted: Option<usize>,
+    /// How many steps the conditions took that were looked at for the last event.
+    pub(crate) last_steps: u64,
+    /// The same for all events so far: as many are taken whenever the log is read.
+    pub(crate) all_steps: u64,
 }
 
 /// What is to be done with a node.
@@ -48,6 +53,8 @@ impl Schedule {
             failed: Ranks::new(),
             entered: Ranks::new(),
             exhausted: None,
+            last_steps: 0,
+            all_steps: 0,
         }
     }
 }
@@ -82,13 +89,24 @@ impl RunState {
     }
 
     /// Tells those that follow that a node ended: it goes round where it loops back, and on where it does not.
+    ///
+    /// Conditions have a budget here that does not depend on the host, because a log has to fold to the same state everywhere. An edge
+    /// whose condition exceeds it does not count. A decision that comes to that fails the run.
     pub(super) fn release(&mut self, definition: &Definition, node: NodeIndex) {
+        let mut meter = Meter::new(MAX_STEPS);
+        self.release_within(definition, node, &mut meter);
+        self.schedule.last_steps = self.schedule.last_steps.saturating_add(meter.spent());
+        self.schedule.all_steps = self.schedule.all_steps.saturating_add(meter.spent());
+    }
+
+    fn release_within(&mut self, definition: &Definition, node: NodeIndex, meter: &mut Meter) {
         let graph = &definition.graph;
         if self.nodes[node].status == NodeStatus::Completed {
             for edge in graph.outgoing[node].iter().filter(|edge| graph.loops_back[**edge]) {
                 let edge = &definition.edges[*edge];
                 // A node that was entered early by another source may come back to one that is still under way.
-                if !self.goes_round(definition, edge) || !self.nodes[edge.target].status.is_terminal() {
+                if !self.goes_round(definition, edge, meter) || !self.nodes[edge.target].status.is_terminal()
+                {
                     continue;
                 }
                 if self.nodes[edge.target].iteration >= definition.settings.max_loopback_iterations {
@@ -110,19 +128,19 @@ impl RunState {
                 TriggerRule::AllSuccess | TriggerRule::AllComplete | TriggerRule::NoneFailed => false,
             };
             // What is ready and only waits would make a run that waits for a person look as if it worked.
-            let enough = may_do && self.counts(definition, &definition.edges[*edge]);
+            let enough = may_do && self.counts(definition, &definition.edges[*edge], meter);
             if (last || enough) && self.nodes[target].status == NodeStatus::Pending {
                 self.schedule.ready.insert(graph.rank[target]);
             }
         }
     }
 
-    fn goes_round(&self, definition: &Definition, edge: &Edge) -> bool {
+    fn goes_round(&self, definition: &Definition, edge: &Edge, meter: &mut Meter) -> bool {
         // The end of the supervisor's work is the end of the loop, whatever the edges say.
         let ended = definition.nodes[edge.source].kind == NodeType::Dispatch
             && self.nodes[edge.source].outputs.get("kind").and_then(|kind| kind.as_str())
                 == Some("terminate");
-        !ended && self.counts(definition, edge)
+        !ended && self.counts(definition, edge, meter)
     }
 
     /// Begins a loop again: its first node is entered, and everything after it waits anew.
@@ -166,8 +184,9 @@ impl RunState {
         self.schedule.ready.insert(graph.rank[first]);
     }
 
-    /// Whether an edge counts: its condition holds, and it leaves a decision on the side that was taken.
-    fn counts(&self, definition: &Definition, edge: &Edge) -> bool {
+    /// Whether an edge counts: its condition holds, and it leaves a decision on the side that was taken. One that takes more steps than
+    /// there are does not; the meter says so.
+    fn counts(&self, definition: &Definition, edge: &Edge, meter: &mut Meter) -> bool {
         let source = &self.nodes[edge.source];
         if definition.nodes[edge.source].kind == NodeType::Conditional
             && matches!(edge.source_output.as_str(), "true" | "false")
@@ -182,11 +201,11 @@ impl RunState {
             variables: &self.variables,
             inputs: &self.genesis.inputs,
         };
-        edge.condition.as_ref().is_none_or(|condition| condition.holds(&scope))
+        edge.condition.as_ref().is_none_or(|condition| condition.holds(&scope, meter).unwrap_or(false))
     }
 
     /// What is to be done with a node that is to be looked at.
-    pub(crate) fn verdict(&self, definition: &Definition, node: NodeIndex) -> Verdict {
+    pub(crate) fn verdict(&self, definition: &Definition, node: NodeIndex, meter: &mut Meter) -> Verdict {
         let disabled = definition.nodes[node].disabled;
         let start = if disabled { Verdict::Skip("disabled") } else { Verdict::Start };
         let incoming = &definition.graph.incoming[node];
@@ -199,7 +218,7 @@ impl RunState {
             let status = self.nodes[edge.source].status;
             if !status.is_terminal() {
                 open += 1;
-            } else if self.counts(definition, edge) {
+            } else if self.counts(definition, edge, meter) {
                 counted += 1;
                 completed += usize::from(status == NodeStatus::Completed);
                 failed += usize::from(status == NodeStatus::Failed);
@@ -221,7 +240,7 @@ impl RunState {
     }
 
     /// Whether somebody who follows runs in spite of the failure of a node, or may yet.
-    pub(crate) fn takes_failure(&self, definition: &Definition, node: NodeIndex) -> bool {
+    pub(crate) fn takes_failure(&self, definition: &Definition, node: NodeIndex, meter: &mut Meter) -> bool {
         let graph = &definition.graph;
         graph.outgoing[node].iter().filter(|edge| !graph.loops_back[**edge]).any(|edge| {
             let edge = &definition.edges[*edge];
@@ -232,7 +251,7 @@ impl RunState {
             };
             tolerant
                 && !matches!(status, NodeStatus::Skipped | NodeStatus::Cancelled)
-                && self.counts(definition, edge)
+                && self.counts(definition, edge, meter)
         })
     }
 }

@@ -3,7 +3,7 @@
 use flow::definition::problem::MAX_MESSAGE_BYTES;
 use flow::definition::{Capabilities, Definition};
 use flow::engine::bounds::{MAX_ROUND_BYTES, MAX_ROUNDS, MAX_VALUE_BYTES, MAX_VALUE_DEPTH};
-use flow::engine::{Input, Refusal, decide};
+use flow::engine::{Input, Limits, Refusal, decide};
 use flow::event::wire;
 use flow::interrupt::Via;
 use flow::run::RunStatus;
@@ -33,6 +33,8 @@ fn snowball(copies: usize) -> World {
 fn a_value_that_grows_with_every_round_ends_at_a_bound() {
     for (copies, word) in [(1, "levels deep"), (2, "bytes")] {
         let mut world = snowball(copies);
+        // All rounds are one decision.
+        world.limits = Limits { max_append_bytes: u64::MAX, ..Limits::default() };
         world.create("w");
         assert_eq!(world.status(), RunStatus::Failed, "{copies}");
         let error = world.run().state.error.clone().unwrap();

@@ -10,6 +10,7 @@
 
 mod agents;
 mod bounds;
+mod budget;
 mod causes;
 mod definitions;
 mod dispatch;

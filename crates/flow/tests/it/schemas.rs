@@ -52,10 +52,15 @@ fn read() -> Option<Schemas> {
                     flow::definition::channel::REDUCER_PATTERN.into();
             }
             "run-event-payloads.schema.json" => {
-                // So did these two.
+                // So did these.
                 let kinds =
                     schema["$defs"]["capBreached"]["properties"]["kind"]["enum"].as_array_mut().unwrap();
-                kinds.push("dispatch-iterations".into());
+                for kind in ["dispatch-iterations", "decision-steps", "run-steps"] {
+                    kinds.push(kind.into());
+                }
+                for kind in ["append-bytes", "run-bytes", "pattern-bytes"] {
+                    kinds.push(kind.into());
+                }
                 let actions =
                     &mut schema["$defs"]["approvalRequested"]["properties"]["actions"]["items"]["enum"];
                 actions.as_array_mut().unwrap().push("edit-accept".into());

@@ -46,7 +46,20 @@ const PURE: [(&str, &[&str]); 5] = [
     ("ai", &["jsonschema", "serde_json", "thiserror"]),
     ("canon", &["serde", "serde_json", "serde_json_canonicalizer", "sha2", "strsim", "thiserror"]),
     ("composition", &["foldhash", "serde", "serde_json"]),
-    ("flow", &["base64", "hmac", "jsonschema", "regex", "serde", "serde_json", "sha2", "thiserror"]),
+    (
+        "flow",
+        &[
+            "base64",
+            "hmac",
+            "jsonschema",
+            "regex",
+            "regex-syntax",
+            "serde",
+            "serde_json",
+            "sha2",
+            "thiserror",
+        ],
+    ),
     (
         "guide",
         &[

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use serde_json::{Map, Number, Value};
 
 use super::{Comparison, Term};
+use crate::meter::{Meter, OverBudget, steps};
 
 /// What the paths of an expression lead into.
 #[derive(Clone, Copy, Debug)]
@@ -23,32 +24,44 @@ pub struct Scope<'a> {
 /// `status` and `output…` are those of the source, `variables…` and `inputs…` those of the run; any other name is an
 /// output of the source, or else a variable. As a node's only output is often called `output`, `output.x` is also
 /// found inside of that one.
-pub fn lookup<'a>(path: &[String], scope: &Scope<'a>) -> Option<Cow<'a, Value>> {
-    let (first, rest) = path.split_first()?;
+///
+/// # Errors
+/// When that takes more steps than there are.
+pub fn lookup<'a>(
+    path: &[String],
+    scope: &Scope<'a>,
+    meter: &mut Meter,
+) -> Result<Option<Cow<'a, Value>>, OverBudget> {
+    meter.charge(1 + steps(path.len()))?;
+    let Some((first, rest)) = path.split_first() else { return Ok(None) };
     if let Some((status, outputs)) = scope.source {
         match first.as_str() {
-            "status" if rest.is_empty() => return Some(Cow::Owned(Value::String(status.to_owned()))),
+            "status" if rest.is_empty() => return Ok(Some(Cow::Owned(Value::String(status.to_owned())))),
             "output" | "outputs" => {
                 if rest.is_empty() {
-                    let whole = outputs.get(first).map(Cow::Borrowed);
-                    return Some(whole.unwrap_or_else(|| Cow::Owned(Value::Object(outputs.clone()))));
+                    if let Some(whole) = outputs.get(first) {
+                        return Ok(Some(Cow::Borrowed(whole)));
+                    }
+                    // All outputs together are no value of the state: they are copied into one.
+                    meter.charge_members(outputs)?;
+                    return Ok(Some(Cow::Owned(Value::Object(outputs.clone()))));
                 }
                 let inside = || outputs.get(first).and_then(|value| descend(value, rest));
-                return member(outputs, rest).or_else(inside).map(Cow::Borrowed);
+                return Ok(member(outputs, rest).or_else(inside).map(Cow::Borrowed));
             }
             _ => {
                 if let Some(found) = member(outputs, path) {
-                    return Some(Cow::Borrowed(found));
+                    return Ok(Some(Cow::Borrowed(found)));
                 }
             }
         }
     }
-    match first.as_str() {
+    let found = match first.as_str() {
         "variables" => member(scope.variables, rest),
         "inputs" => member(scope.inputs, rest),
         _ => member(scope.variables, path),
-    }
-    .map(Cow::Borrowed)
+    };
+    Ok(found.map(Cow::Borrowed))
 }
 
 fn member<'a>(object: &'a Map<String, Value>, path: &[String]) -> Option<&'a Value> {
@@ -75,36 +88,74 @@ pub fn is_true(value: &Value) -> bool {
     }
 }
 
-pub(super) fn evaluate(term: &Term, scope: &Scope<'_>) -> Value {
-    match term {
-        Term::Value(value) => value.clone(),
-        Term::Path(path) => lookup(path, scope).map_or(Value::Null, Cow::into_owned),
-        Term::Not(inner) => Value::Bool(!is_true(&evaluate(inner, scope))),
-        Term::All(terms) => Value::Bool(terms.iter().all(|term| is_true(&evaluate(term, scope)))),
-        Term::Any(terms) => Value::Bool(terms.iter().any(|term| is_true(&evaluate(term, scope)))),
-        Term::Compare(left, comparison, right) => {
-            Value::Bool(compare(&evaluate(left, scope), *comparison, &evaluate(right, scope)))
+/// The value of a term. Values of the run are lent and not copied.
+pub(super) fn evaluate<'a>(
+    term: &'a Term,
+    scope: &Scope<'a>,
+    meter: &mut Meter,
+) -> Result<Cow<'a, Value>, OverBudget> {
+    meter.charge(1)?;
+    let result = match term {
+        Term::Value(value) => return Ok(Cow::Borrowed(value)),
+        Term::Path(path) => return Ok(lookup(path, scope, meter)?.unwrap_or(Cow::Owned(Value::Null))),
+        Term::Not(inner) => !is_true(&*evaluate(inner, scope, meter)?),
+        Term::All(terms) => {
+            let mut all = true;
+            for term in terms {
+                all = is_true(&*evaluate(term, scope, meter)?);
+                if !all {
+                    break;
+                }
+            }
+            all
         }
-    }
+        Term::Any(terms) => {
+            let mut any = false;
+            for term in terms {
+                any = is_true(&*evaluate(term, scope, meter)?);
+                if any {
+                    break;
+                }
+            }
+            any
+        }
+        Term::Compare(left, comparison, right) => {
+            let (left, right) = (evaluate(left, scope, meter)?, evaluate(right, scope, meter)?);
+            compare(&left, *comparison, &right, meter)?
+        }
+    };
+    Ok(Cow::Owned(Value::Bool(result)))
 }
 
-fn compare(left: &Value, comparison: Comparison, right: &Value) -> bool {
-    let order = || order(left, right);
-    match comparison {
-        Comparison::Equal => equal(left, right),
-        Comparison::NotEqual => !equal(left, right),
-        Comparison::Less => order() == Some(Ordering::Less),
-        Comparison::LessOrEqual => matches!(order(), Some(Ordering::Less | Ordering::Equal)),
-        Comparison::Greater => order() == Some(Ordering::Greater),
-        Comparison::GreaterOrEqual => matches!(order(), Some(Ordering::Greater | Ordering::Equal)),
-    }
+fn compare(
+    left: &Value,
+    comparison: Comparison,
+    right: &Value,
+    meter: &mut Meter,
+) -> Result<bool, OverBudget> {
+    let mut order = || order(left, right, meter);
+    Ok(match comparison {
+        Comparison::Equal => equal(left, right, meter)?,
+        Comparison::NotEqual => !equal(left, right, meter)?,
+        Comparison::Less => order()? == Some(Ordering::Less),
+        Comparison::LessOrEqual => matches!(order()?, Some(Ordering::Less | Ordering::Equal)),
+        Comparison::Greater => order()? == Some(Ordering::Greater),
+        Comparison::GreaterOrEqual => matches!(order()?, Some(Ordering::Greater | Ordering::Equal)),
+    })
 }
 
 /// Equal as JSON, where `1` and `1.0` are one number.
-pub(in crate::definition) fn equal(left: &Value, right: &Value) -> bool {
+pub(in crate::definition) fn equal(
+    left: &Value,
+    right: &Value,
+    meter: &mut Meter,
+) -> Result<bool, OverBudget> {
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => numbers(left, right) == Some(Ordering::Equal),
-        _ => left == right,
+        (Value::Number(left), Value::Number(right)) => {
+            meter.charge(8)?;
+            Ok(numbers(left, right) == Some(Ordering::Equal))
+        }
+        _ => meter.same(left, right),
     }
 }
 
@@ -118,12 +169,15 @@ fn numbers(left: &Number, right: &Number) -> Option<Ordering> {
     }
 }
 
-fn order(left: &Value, right: &Value) -> Option<Ordering> {
-    match (left, right) {
+fn order(left: &Value, right: &Value, meter: &mut Meter) -> Result<Option<Ordering>, OverBudget> {
+    Ok(match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right),
-        (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
+        (Value::String(left), Value::String(right)) => {
+            meter.charge(steps(left.len().min(right.len())))?;
+            Some(left.cmp(right))
+        }
         _ => None,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -166,7 +220,8 @@ mod tests {
             ("-1.5e1", json!(-15.0)),
         ];
         for (text, expected) in cases {
-            assert_eq!(Expression::parse(text).unwrap().evaluate(&scope), expected, "{text}");
+            let value = Expression::parse(text).unwrap().evaluate(&scope, &mut Meter::new(10_000));
+            assert_eq!(value, Ok(expected), "{text}");
         }
     }
 

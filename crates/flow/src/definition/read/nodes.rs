@@ -8,8 +8,10 @@ use super::fields::Fields;
 use crate::definition::condition::Path;
 use crate::definition::expression::Expression;
 use crate::definition::node_type::may_pretend;
+use crate::definition::pattern::Pattern;
 use crate::definition::{
-    Capabilities, Condition, Edge, Node, NodeIndex, NodeType, PortValue, Problem, TriggerRule, config,
+    Capabilities, Condition, Edge, Node, NodeIndex, NodeType, Patterns, PortValue, Problem, TriggerRule,
+    config,
 };
 
 /// The place of each node, by id.
@@ -243,7 +245,12 @@ fn port(value: &Value, places: &Places<'_>) -> Result<PortValue, String> {
     }
 }
 
-pub(super) fn edges(list: &[Value], places: &Places<'_>, problems: &mut Vec<Problem>) -> Vec<Edge> {
+pub(super) fn edges(
+    list: &[Value],
+    places: &Places<'_>,
+    patterns: Patterns,
+    problems: &mut Vec<Problem>,
+) -> Vec<Edge> {
     let mut ids = BTreeSet::new();
     let mut edges = Vec::with_capacity(list.len());
     for (place, value) in list.iter().enumerate() {
@@ -273,7 +280,7 @@ pub(super) fn edges(list: &[Value], places: &Places<'_>, problems: &mut Vec<Prob
                 TriggerRule::default()
             }),
         };
-        let condition = match fields.value("condition").map(condition) {
+        let condition = match fields.value("condition").map(|value| condition(value, patterns)) {
             None => None,
             Some(Ok(condition)) => Some(condition),
             Some(Err(message)) => {
@@ -298,7 +305,25 @@ pub(super) fn edges(list: &[Value], places: &Places<'_>, problems: &mut Vec<Prob
     edges
 }
 
-fn condition(value: &Value) -> Result<Condition, String> {
+/// How much there is to look at for a decision.
+pub(super) fn weight(nodes: &[Node], edges: &[Edge]) -> u64 {
+    let of_node = |node: &Node| {
+        let of_port = |port: &PortValue| match port {
+            PortValue::Expression(expression) => expression.weight(),
+            PortValue::Static(_) | PortValue::Connection { .. } | PortValue::Variable { .. } => 1,
+        };
+        let own = node.config.get("expression").and_then(Value::as_str).map_or(0, str::len) as u64;
+        1 + own + node.inputs.iter().map(|(_, port)| of_port(port)).sum::<u64>()
+    };
+    let of_edge = |edge: &Edge| 1 + edge.condition.as_ref().map_or(0, Condition::weight);
+    nodes
+        .iter()
+        .map(of_node)
+        .sum::<u64>()
+        .saturating_add(edges.iter().map(of_edge).fold(0, u64::saturating_add))
+}
+
+fn condition(value: &Value, patterns: Patterns) -> Result<Condition, String> {
     let Value::Object(object) = value else {
         return Err("an object has to stand here".into());
     };
@@ -318,8 +343,11 @@ fn condition(value: &Value) -> Result<Condition, String> {
         Some("contains") => Ok(Condition::Contains(left()?, right())),
         Some("regex") => {
             let pattern = text("right").map_err(|_| "`right`, a pattern, is required".to_owned())?;
-            let pattern = regex::RegexBuilder::new(pattern).size_limit(1 << 20).build();
-            Ok(Condition::Regex(left()?, pattern.map_err(|error| format!("no pattern: {error}"))?))
+            let pattern = match patterns.over {
+                None => Pattern::new(pattern)?,
+                Some(_) => Pattern::withheld(pattern),
+            };
+            Ok(Condition::Regex(left()?, pattern))
         }
         Some("expression") => Ok(Condition::Expression(
             Expression::parse(text("expression")?).map_err(|error| error.to_string())?,

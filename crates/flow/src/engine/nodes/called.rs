@@ -6,7 +6,7 @@ use super::super::ask::Outside;
 use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Resumption, Told, ids, ports};
+use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Resumption, Told, ids};
 use super::{data, gates};
 use crate::channel::{self, Reach};
 use crate::definition::channel::Reducer;
@@ -33,7 +33,7 @@ pub(super) fn call(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Val
 
 /// Asks the host to go on with the work of a node that waited for somebody.
 pub(super) fn resume(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
-    let inputs = match ports::inputs(turn.definition, turn.state, node) {
+    let inputs = match turn.inputs(node) {
         Ok(inputs) => inputs,
         Err(error) => return Step::failed(error),
     };
@@ -56,6 +56,7 @@ fn ask_host(
     if turn.has_no_source() {
         return Step::failed(no_source());
     }
+    turn.copies_variables(node);
     let subject = turn.node(node);
     let (ordinal, attempt) = (turn.state.nodes[node].ordinal(), turn.state.nodes[node].attempt);
     let logical_invocation_id = identity(turn, node, ordinal);

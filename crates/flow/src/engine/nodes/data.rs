@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::drain::Step;
+use super::super::ports::over_budget;
 use super::super::turn::Turn;
 use crate::channel::{self, ChannelState};
 use crate::definition::NodeIndex;
@@ -34,7 +35,7 @@ pub(super) fn identity(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String,
 }
 
 /// Evaluates a condition: the configured expression, or else the input `condition`, `value` or `input`.
-pub(super) fn conditional(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
+pub(super) fn conditional(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
     let result = match turn.node(node).config.get("expression").and_then(Value::as_str) {
         Some(text) => match Expression::parse(text) {
             Ok(expression) => {
@@ -44,7 +45,13 @@ pub(super) fn conditional(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String,
                     variables: &turn.state.variables,
                     inputs: &turn.state.genesis.inputs,
                 };
-                is_true(&expression.evaluate(&scope))
+                match expression.holds(&scope, &mut turn.meter) {
+                    Ok(result) => result,
+                    Err(over) => {
+                        turn.note_steps(node);
+                        return Step::failed(over_budget(&over));
+                    }
+                }
             }
             Err(error) => return Step::failed(RunError::of(FailureCode::ValidationError, error.to_string())),
         },
@@ -159,6 +166,9 @@ fn write(
     reducer: &Reducer,
 ) -> Result<(), RunError> {
     if let Some(channel) = turn.definition.channels.get(name) {
+        if channel.schema.is_some() {
+            turn.validates(node, name, value);
+        }
         let current = turn.state.channels.get(name);
         channel::check_write(name, channel, turn.node(node), value, current, turn.now)?;
     }

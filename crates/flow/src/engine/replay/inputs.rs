@@ -32,6 +32,8 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
         EventKind::RunPaused => Input::Pause { reason: text(event, "reason"), policy: policy(event) },
         EventKind::RunResumed if text(event, "cause").is_some() => Input::Recover,
         EventKind::RunResumed => Input::Resume { reason: text(event, "reason") },
+        // A run whose patterns were too large ended before anything else could happen.
+        EventKind::CapBreached if text(event, "kind").as_deref() == Some("pattern-bytes") => Input::Recover,
         EventKind::CapBreached => Input::RunDeadline,
         EventKind::NodeCancelled | EventKind::RunCancelled => cancel(rest)?,
         EventKind::InterruptResolved if text(event, "reason").as_deref() == Some("timeout") => {

@@ -1,0 +1,161 @@
+//! What a decision may compute, counted in steps.
+//!
+//! A step is a byte or a value that is looked at, or a place of a pattern that is tried at a byte. Whether a decision stays within its
+//! budget follows from the definition and the values alone: it is the same on every machine and at every load.
+
+use serde_json::{Map, Value};
+
+/// How many steps one decision may take, and one event when it is folded in: at worst about a second of one thread.
+pub const MAX_STEPS: u64 = 200_000_000;
+
+/// Counts steps, up to a limit.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    limit: u64,
+    spent: u64,
+}
+
+/// More steps were needed than there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{observed} steps were needed; the limit is {limit}")]
+pub struct OverBudget {
+    /// How many steps there are.
+    pub limit: u64,
+    /// How many were needed when counting stopped.
+    pub observed: u64,
+}
+
+impl Meter {
+    /// A meter for so many steps.
+    pub const fn new(limit: u64) -> Self {
+        Self { limit, spent: 0 }
+    }
+
+    /// Takes steps, before they are made.
+    ///
+    /// # Errors
+    /// When there are not so many left. From then on there are none.
+    pub fn charge(&mut self, steps: u64) -> Result<(), OverBudget> {
+        self.spent = self.spent.saturating_add(steps);
+        self.over().map_or(Ok(()), Err)
+    }
+
+    /// How many steps were taken.
+    pub const fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    /// Whether more steps were needed than there are.
+    pub fn over(&self) -> Option<OverBudget> {
+        (self.spent > self.limit).then_some(OverBudget { limit: self.limit, observed: self.spent })
+    }
+
+    /// Takes as many steps as a value has parts and bytes, in one look at it.
+    pub(crate) fn charge_value(&mut self, value: &Value) -> Result<(), OverBudget> {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.charge(VALUE_STEPS),
+            Value::String(text) => self.charge(VALUE_STEPS + steps(text.len())),
+            Value::Array(items) => {
+                self.charge(VALUE_STEPS)?;
+                items.iter().try_for_each(|item| self.charge_value(item))
+            }
+            Value::Object(members) => self.charge_members(members),
+        }
+    }
+
+    pub(crate) fn charge_members(&mut self, members: &Map<String, Value>) -> Result<(), OverBudget> {
+        self.charge(VALUE_STEPS)?;
+        members.iter().try_for_each(|(name, value)| {
+            self.charge(steps(name.len()))?;
+            self.charge_value(value)
+        })
+    }
+
+    /// Whether two values are equal, as `==` has it, in at most as many steps as there are.
+    pub(crate) fn same(&mut self, left: &Value, right: &Value) -> Result<bool, OverBudget> {
+        self.charge(VALUE_STEPS)?;
+        match (left, right) {
+            (Value::String(left), Value::String(right)) => {
+                if left.len() != right.len() {
+                    return Ok(false);
+                }
+                self.charge(steps(left.len()))?;
+                Ok(left == right)
+            }
+            (Value::Array(left), Value::Array(right)) => {
+                if left.len() != right.len() {
+                    return Ok(false);
+                }
+                for (left, right) in left.iter().zip(right) {
+                    if !self.same(left, right)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            (Value::Object(left), Value::Object(right)) => {
+                if left.len() != right.len() {
+                    return Ok(false);
+                }
+                for (name, left) in left {
+                    self.charge(steps(name.len()))?;
+                    let Some(right) = right.get(name) else { return Ok(false) };
+                    if !self.same(left, right)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            _ => Ok(left == right),
+        }
+    }
+}
+
+/// What it takes to look at one value, whatever is in it.
+const VALUE_STEPS: u64 = 8;
+
+/// A length as a number of steps.
+pub(crate) fn steps(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_the_same_as_without_a_meter() {
+        let values = [
+            json!(null),
+            json!(1),
+            json!(1.0),
+            json!("a"),
+            json!("b"),
+            json!("ab"),
+            json!([1, "a", {"b": null}]),
+            json!([1, "a", {"b": 0}]),
+            json!([1, "a"]),
+            json!({"a": 1, "b": [true]}),
+            json!({"b": [true], "a": 1}),
+            json!({"a": 1, "c": [true]}),
+            json!({}),
+        ];
+        for left in &values {
+            for right in &values {
+                let mut meter = Meter::new(1000);
+                assert_eq!(meter.same(left, right), Ok(left == right), "{left} and {right}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_over_stays_over() {
+        let mut meter = Meter::new(20);
+        assert_eq!(meter.charge_value(&json!("0123456789")), Ok(()));
+        let over = OverBudget { limit: 20, observed: 26 };
+        assert_eq!((meter.spent(), meter.same(&json!(1), &json!(1))), (18, Err(over)));
+        assert_eq!((meter.over(), meter.charge(0)), (Some(over), Err(over)));
+    }
+}
