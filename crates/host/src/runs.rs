@@ -33,6 +33,7 @@ mod feed;
 mod fork;
 mod guide;
 mod health;
+mod heavy;
 pub mod idempotency;
 mod inherit;
 mod interrupts;
@@ -77,12 +78,15 @@ pub use self::family::{MAX_FAMILY, Waiting};
 pub use self::feed::{Batch, Following};
 use self::health::StoreHealth;
 pub use self::health::Trouble;
+use self::heavy::HeavyWork;
 pub use self::idempotency::{Keyed, Reply};
 use self::keys::KnownKeys;
 pub use self::keys::{ApiKey, GuidedCaller, KeyError};
 use self::live::LiveRuns;
 use self::one_by_one::OneByOne;
 use self::outbound::Outbound;
+use self::recovery::Recovery;
+pub use self::recovery::RecoveryProgress;
 pub use self::refusal::{ApiCode, Refusal};
 use self::secrets::{Resolved, Secrets};
 pub use self::session_keys::{SessionGrant, SessionKeys};
@@ -154,6 +158,10 @@ struct Inner {
     withheld: Mutex<BTreeSet<&'static str>>,
     /// The work of nodes that is under way.
     at_work: Semaphore,
+    /// Decisions that take long.
+    heavy: HeavyWork,
+    /// What is left of the work of a start.
+    recovery: Recovery,
     one_by_one: OneByOne,
     known_keys: KnownKeys,
     health: StoreHealth,
@@ -172,7 +180,7 @@ impl fmt::Debug for Runs {
 }
 
 impl Runs {
-    /// The service on a store. Nothing moves before [`Runs::recover`].
+    /// The service on a store. What was under way does not go on before [`Runs::recover`].
     pub fn new(options: Options) -> Self {
         let runs = Self {
             inner: Arc::new(Inner {
@@ -192,6 +200,8 @@ impl Runs {
                 hands: OnceLock::new(),
                 withheld: Mutex::default(),
                 at_work: Semaphore::new(MAX_AT_WORK),
+                heavy: HeavyWork::default(),
+                recovery: Recovery::default(),
                 one_by_one: OneByOne::default(),
                 known_keys: KnownKeys::default(),
                 health: StoreHealth::default(),
@@ -266,9 +276,12 @@ impl Runs {
         let _ = tokio::time::timeout(PATIENCE, self.inner.at_work.acquire_many(all)).await;
     }
 
-    /// Whether requests can be served: the store answers, and the host is not being stopped.
+    /// Whether requests can be served: the store answers, every run goes on that was under way, and the host is not being stopped.
     pub fn is_ready(&self) -> bool {
-        !self.is_stopping() && self.store().next_timer().is_ok() && self.store_trouble().is_none()
+        !self.is_stopping()
+            && self.recovering().is_none()
+            && self.store().next_timer().is_ok()
+            && self.store_trouble().is_none()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flow::definition::Definition;
 use flow::engine::{Decision, Effect, Input, decide};
 use flow::event::{Event, Millis, wire};
+use flow::run::RunStatus;
 use flow::snapshot::Snapshot;
 use flow::state::RunState;
 use flow::store::{Bytes, Change, CommitError, StoredAppend};
@@ -13,6 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::around::Around;
 use super::counts::Tally;
+use super::heavy::{is_heavy, is_large_input};
 use super::live::Loaded;
 use super::timers::timer_key;
 use super::{ApiCode, Keyed, Refusal, Reply, Runs, guide};
@@ -70,23 +72,22 @@ impl Runs {
         ask: Ask<'_>,
         reply: impl Fn(&RunState, bool) -> Result<Reply, Refusal>,
     ) -> Result<Reply, Refusal> {
+        self.recover_first(run_id, &input).await?;
         for _ in 0..ATTEMPTS {
             if let Some(reply) = self.replay(ask.keyed)? {
                 return Ok(reply);
             }
             let live = self.inner.live.get_or_insert(run_id);
             let mut cell = Arc::clone(&live.cell).lock_owned().await;
-            let mut loaded = match cell.take() {
+            let loaded = match cell.take() {
                 Some(loaded) => loaded,
-                None => self.load(run_id).inspect_err(|refusal| {
+                None => self.load_beside(run_id, &input).await.inspect_err(|refusal| {
                     if refusal.code == ApiCode::RunNotFound {
                         self.inner.live.forget(run_id);
                     }
                 })?,
             };
-            let Loaded { definition, state } = &mut loaded;
-            let exists = self.children_of(state);
-            let decision = decide(definition, state, input.clone(), self.now(), self.limits(), &exists);
+            let (loaded, decision) = self.decide(loaded, input.clone()).await?;
             let decision = match decision {
                 Ok(decision) => decision,
                 Err(refusal) => {
@@ -96,7 +97,7 @@ impl Runs {
                 }
             };
             let changed = !decision.events.is_empty();
-            let reply = match reply(state, changed) {
+            let reply = match reply(&loaded.state, changed) {
                 Ok(reply) => reply,
                 // Nothing was decided, so there is nothing to take back.
                 Err(refusal) if !changed => {
@@ -107,7 +108,7 @@ impl Runs {
             };
             let mut changes = ask.changes.clone();
             changes.extend(self.record(ask.keyed, &reply));
-            let outcome = self.outcome(definition, state, decision, &mut changes);
+            let (loaded, changes, outcome) = self.conclude_decision(loaded, decision, changes).await?;
             if changes.is_empty() {
                 self.put_back(run_id, &mut cell, loaded);
                 drop(cell);
@@ -122,6 +123,77 @@ impl Runs {
             }
         }
         Err(Refusal::unavailable("the run is being changed by somebody else; try again", 1))
+    }
+
+    /// Decides on a run: here where that is quick, and beside the requests where it may take long.
+    async fn decide(
+        &self,
+        loaded: Loaded,
+        input: Input,
+    ) -> Result<(Loaded, Result<Decision, flow::engine::Refusal>), Refusal> {
+        // To end a run looks at no condition.
+        let ends = matches!(input, Input::Cancel { .. });
+        let heavy = !ends && (is_heavy(&loaded.definition, &loaded.state) || is_large_input(&input));
+        let runs = self.clone();
+        let work = move |mut loaded: Loaded| {
+            let Loaded { definition, state } = &mut loaded;
+            let exists = runs.children_of(state);
+            let decision = decide(definition, state, input, runs.now(), runs.limits(), &exists);
+            (loaded, decision)
+        };
+        if !heavy {
+            return Ok(work(loaded));
+        }
+        let tenant = loaded.state.genesis.tenant.clone();
+        self.beside(&tenant, move || work(loaded)).await
+    }
+
+    /// [`Runs::outcome`], beside the requests where there is much to write.
+    async fn conclude_decision(
+        &self,
+        loaded: Loaded,
+        decision: Decision,
+        mut changes: Vec<Change>,
+    ) -> Result<(Loaded, Vec<Change>, Outcome), Refusal> {
+        if loaded.state.status == RunStatus::Cancelled || !is_heavy(&loaded.definition, &loaded.state) {
+            let outcome = self.outcome(&loaded.definition, &loaded.state, decision, &mut changes);
+            return Ok((loaded, changes, outcome));
+        }
+        let (runs, tenant) = (self.clone(), loaded.state.genesis.tenant.clone());
+        let work = move || {
+            let outcome = runs.outcome(&loaded.definition, &loaded.state, decision, &mut changes);
+            (loaded, changes, outcome)
+        };
+        self.beside(&tenant, work).await
+    }
+
+    /// Decides on a run that is new, as [`Runs::decide`] does.
+    pub(super) async fn decide_new(
+        &self,
+        definition: &Arc<Definition>,
+        state: RunState,
+        input: Input,
+    ) -> Result<(RunState, Decision), CommitError> {
+        let failed = |message: String| CommitError::Store(message);
+        let loaded = Loaded { definition: Arc::clone(definition), state };
+        let decided = self.decide(loaded, input).await.map_err(|refusal| failed(refusal.to_string()))?;
+        let (loaded, decision) = decided;
+        Ok((loaded.state, decision.map_err(|refusal| failed(refusal.to_string()))?))
+    }
+
+    /// What a decision on a new run comes to, as [`Runs::conclude_decision`] works it out.
+    pub(super) async fn conclude_new(
+        &self,
+        definition: &Arc<Definition>,
+        state: RunState,
+        decision: Decision,
+        changes: Vec<Change>,
+    ) -> Result<(RunState, Vec<Change>, Outcome), CommitError> {
+        let loaded = Loaded { definition: Arc::clone(definition), state };
+        let concluded = self.conclude_decision(loaded, decision, changes).await;
+        let (loaded, changes, outcome) =
+            concluded.map_err(|refusal| CommitError::Store(refusal.to_string()))?;
+        Ok((loaded.state, changes, outcome))
     }
 
     /// Commits what was decided, and does what follows, in a task of its own: a caller that goes away while the disk works takes

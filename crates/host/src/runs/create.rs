@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ai::provider::mock::{MockId, StreamMock, StreamMockError};
 use flow::definition::Definition;
-use flow::engine::{Input, decide};
+use flow::engine::Input;
 use flow::options::{OptionProblem, check_configurable, check_inputs, check_keys, check_labels};
 use flow::run::{Genesis, RunStatus};
 use flow::state::RunState;
@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::definitions::no_workflow;
+use super::heavy::is_large;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
 use crate::hands::Hands;
 use crate::hands::models::Models;
@@ -69,7 +70,7 @@ impl Runs {
             if let Some(reply) = self.replay(keyed)? {
                 return Ok(reply);
             }
-            let (definition, genesis) = self.genesis(caller, body, creation)?;
+            let (definition, genesis) = self.genesis_beside(caller, body, creation).await?;
             let run_id = genesis.run_id.clone();
             let reply = |status: RunStatus| Reply::new(201, &self.created(&run_id, status));
             let audit =
@@ -90,6 +91,20 @@ impl Runs {
         let status = if begins.contains(&status) { status } else { RunStatus::Running };
         let status_url = format!("{}/v1/runs/{run_id}", self.public_url());
         Created { events_url: format!("{status_url}/events"), run_id, status, status_url }
+    }
+
+    /// [`Runs::genesis`], beside the requests where there is much to hold to schemas.
+    async fn genesis_beside(
+        &self,
+        caller: &Caller,
+        body: &Value,
+        creation: Creation,
+    ) -> Result<(Arc<Definition>, Genesis), Refusal> {
+        if !is_large(body) {
+            return self.genesis(caller, body, creation);
+        }
+        let (runs, asking, body) = (self.clone(), caller.clone(), body.clone());
+        self.beside(&caller.tenant, move || runs.genesis(&asking, &body, creation)).await?
     }
 
     fn genesis(
@@ -199,14 +214,12 @@ impl Runs {
         extra: Vec<Change>,
     ) -> Result<Reply, CommitError> {
         let mut changes = vec![created(&genesis, exclusive)?];
-        let mut state = RunState::new(definition, Arc::new(genesis));
-        let exists = self.children_of(&state);
-        let decision = decide(definition, &mut state, Input::Create, self.now(), self.limits(), &exists)
-            .map_err(|refusal| CommitError::Store(refusal.to_string()))?;
+        let state = RunState::new(definition, Arc::new(genesis));
+        let (state, decision) = self.decide_new(definition, state, Input::Create).await?;
         let reply = reply(state.status);
         changes.extend(extra);
         changes.extend(self.record(keyed, &reply));
-        let outcome = self.outcome(definition, &state, decision, &mut changes);
+        let (state, changes, outcome) = self.conclude_new(definition, state, decision, changes).await?;
         self.make_new(definition, state, changes, outcome).await?;
         Ok(reply)
     }

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
 use canon::json;
-use flow::definition::{Capabilities, Definition, Problem};
+use flow::definition::{Definition, Problem};
 use flow::store::{Bytes, Change, CommitError};
 use serde_json::{Value, json};
 
 use super::exposed::Exposures;
+use super::heavy::is_large;
 use super::read::MAX_LISTED;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
 use crate::hands::installed::CREDENTIAL_UNAVAILABLE;
@@ -39,7 +40,7 @@ impl Runs {
     /// # Errors
     /// When the document is no workflow that this host can run.
     pub async fn register(&self, caller: &Caller, document: &Value) -> Result<Arc<Definition>, Refusal> {
-        let definition = self.checked(document)?;
+        let definition = self.checked_beside(caller, document).await?;
         Self::check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
         let known = self.store().definition(&caller.tenant, &definition.id)?;
@@ -76,7 +77,7 @@ impl Runs {
             if let Some(reply) = self.replay(keyed)? {
                 return Ok(reply);
             }
-            let definition = self.checked(document)?;
+            let definition = self.checked_beside(caller, document).await?;
             Self::check_listening(caller, &definition)?;
             let definition = Arc::new(definition);
             let known = self.store().definition(&caller.tenant, &definition.id)?;
@@ -113,9 +114,19 @@ impl Runs {
         }
     }
 
+    /// [`Runs::checked`], beside the requests where the document is large.
+    async fn checked_beside(&self, caller: &Caller, document: &Value) -> Result<Definition, Refusal> {
+        if !is_large(document) {
+            return self.checked(document);
+        }
+        let (runs, document) = (self.clone(), document.clone());
+        self.beside(&caller.tenant, move || runs.checked(&document)).await?
+    }
+
     /// A workflow that this host can run.
     fn checked(&self, document: &Value) -> Result<Definition, Refusal> {
-        let definition = Definition::check(document, &self.capabilities());
+        let limit = self.limits().max_pattern_bytes;
+        let definition = Definition::check_within(document, &self.capabilities(), limit);
         let definition = definition.map_err(|problems| refusal(&problems))?;
         match self.hands().map(|hands| hands.problems(&definition)) {
             Some(problems) if !problems.is_empty() => Err(refusal(&problems)),
@@ -148,8 +159,17 @@ impl Runs {
         let document =
             document.map_err(|_| Refusal::new(ApiCode::InternalError, "the workflow cannot be read"))?;
         // It was checked when it was registered. What the host serves now is for the runs of it to find out.
-        let definition =
-            Definition::check(&document, &Capabilities::EVERYTHING).map_err(|problems| refusal(&problems))?;
+        let definition = Definition::load(&document, self.limits().max_pattern_bytes)
+            .map_err(|problems| refusal(&problems))?;
+        if let Some(limit) = definition.patterns.over {
+            let (bytes, workflow) = (definition.patterns.bytes, &definition.id);
+            tracing::warn!(
+                workflow,
+                bytes,
+                limit,
+                "the patterns of a workflow take more than `limits.pattern_bytes`; its runs fail until it is registered with simpler ones"
+            );
+        }
         let definition = Arc::new(definition);
         self.remember(&definition);
         Ok(definition)

@@ -16,6 +16,7 @@ use flow::store::{CommitError, RunRow};
 use serde_json::{Map, Value, json};
 
 use super::create::{created, told};
+use super::live::is_long;
 use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, new_run_id, whole};
 
 /// What a caller asks for.
@@ -52,11 +53,9 @@ impl Runs {
             }
             let row = self.visible(caller, run_id)?;
             // The log may grow meanwhile: what was there at the first look is what is forked.
-            let mut events = self.events(run_id, 0)?;
-            events.retain(|event| event.sequence < row.next_sequence);
             request.fits(&row)?;
             let (definition, genesis) = self.forked(&row, &request)?;
-            match self.begin_fork(caller, &definition, genesis, &events, &request, keyed).await {
+            match self.begin_fork(caller, &definition, genesis, &row, &request, keyed).await {
                 Err(CommitError::KeyTaken) => {}
                 Err(error) => return Err(error.into()),
                 Ok(reply) => return Ok(reply),
@@ -99,15 +98,26 @@ impl Runs {
         caller: &Caller,
         definition: &Arc<Definition>,
         genesis: Genesis,
-        events: &[Event],
+        row: &RunRow,
         request: &Request,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, CommitError> {
         let run_id = genesis.run_id.clone();
         let source_run_id = genesis.fork.as_ref().map(|fork| fork.source_run_id.clone()).unwrap_or_default();
         let mut changes = vec![created(&genesis, false)?];
-        let (copied, state, decision) =
-            self.decide_fork(definition, genesis, &source_run_id, events, request)?;
+        let (runs, definition_of, source) = (self.clone(), Arc::clone(definition), source_run_id.clone());
+        let (mode, from, end) = (request.mode, request.from, row.next_sequence);
+        let work = move || {
+            // The log may grow meanwhile: what was there at the first look is what is forked.
+            let mut events = runs.events(&source, 0).map_err(|refusal| failed(&refusal))?;
+            events.retain(|event| event.sequence < end);
+            runs.decide_fork(&definition_of, genesis, &source, &events, mode, from)
+        };
+        let decided = match is_long(row) {
+            true => self.beside(&caller.tenant, work).await.map_err(|refusal| failed(&refusal))?,
+            false => work(),
+        };
+        let (copied, state, decision) = decided?;
         if request.mode == ForkMode::Branch {
             changes.extend(self.inherit(definition, &state, &source_run_id)?);
         }
@@ -142,31 +152,35 @@ impl Runs {
         genesis: Genesis,
         source_run_id: &str,
         events: &[Event],
-        request: &Request,
+        mode: ForkMode,
+        from: u64,
     ) -> Result<(Vec<Event>, RunState, Decision), CommitError> {
-        let failed = |error: String| CommitError::Store(error);
         let run_id = genesis.run_id.clone();
         let source = Source { run_id: source_run_id, events };
-        let copied = source.copied(&run_id, request.from);
+        let copied = source.copied(&run_id, from);
         let now = self.now();
-        match request.mode {
+        match mode {
             ForkMode::Replay => {
                 let exists = self.children_of_tenant(&genesis.tenant);
                 let genesis = Arc::new(genesis);
                 let (state, decision) =
-                    replay(definition, genesis, source, request.from, now, self.limits(), &exists);
+                    replay(definition, genesis, source, from, now, self.limits(), &exists);
                 Ok((copied, state, decision))
             }
             ForkMode::Branch => {
                 let mut state = RunState::fold(definition, Arc::new(genesis), &copied)
-                    .map_err(|error| failed(error.to_string()))?;
+                    .map_err(|error| CommitError::Store(error.to_string()))?;
                 let exists = self.children_of(&state);
                 let decision = decide(definition, &mut state, Input::Fork, now, self.limits(), &exists)
-                    .map_err(|refusal| failed(refusal.to_string()))?;
+                    .map_err(|refusal| failed(&refusal))?;
                 Ok((copied, state, decision))
             }
         }
     }
+}
+
+fn failed(error: &impl ToString) -> CommitError {
+    CommitError::Store(error.to_string())
 }
 
 impl Request {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::definition::Definition;
+use flow::engine::Input;
 use flow::event::wire;
 use flow::run::Genesis;
 use flow::state::RunState;
@@ -12,10 +13,14 @@ use flow::store::RunRow;
 use tokio::sync::OwnedMutexGuard;
 
 use super::feed::Feed;
+use super::heavy::INLINE_BYTES;
 use super::{ApiCode, Refusal, Runs};
 
 /// Into how many parts the map is divided, so that requests for different runs seldom meet.
 const SHARDS: usize = 64;
+
+/// The longest log that is read where the request is.
+const INLINE_EVENTS: u64 = 500;
 
 /// The runs that something is happening to.
 pub(super) struct LiveRuns {
@@ -93,6 +98,19 @@ impl Runs {
         self.definition_by_digest(genesis.definition)?.ok_or_else(|| broken("its definition"))
     }
 
+    /// [`Runs::load`], beside the requests where there is much to read. What ends a run waits for no other.
+    pub(super) async fn load_beside(&self, run_id: &str, input: &Input) -> Result<Loaded, Refusal> {
+        let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
+        if !is_long(&row) {
+            return self.load(run_id);
+        }
+        let (runs, id) = (self.clone(), run_id.to_owned());
+        match input {
+            Input::Cancel { .. } => self.beside_at_once(move || runs.load(&id)).await?,
+            _ => self.beside(&row.tenant, move || runs.load(&id)).await?,
+        }
+    }
+
     /// Folds a run from its log.
     pub(super) fn load(&self, run_id: &str) -> Result<Loaded, Refusal> {
         self.noting_damage(self.folded(run_id))
@@ -128,6 +146,11 @@ impl Runs {
             next = last + 1;
         }
     }
+}
+
+/// Whether there may be much to read of a run.
+pub(super) fn is_long(row: &RunRow) -> bool {
+    row.next_sequence > INLINE_EVENTS || row.snapshot.len() + row.genesis.len() > INLINE_BYTES
 }
 
 fn broken(what: &str) -> Refusal {

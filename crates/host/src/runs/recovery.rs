@@ -1,10 +1,17 @@
 //! After a start: every run that was under way goes on.
+//!
+//! Requests are answered meanwhile. A run that was not recovered yet can be read, because its record is on the disk, and cancelled.
+//! Anything else that happens to it recovers it first, so that it finds the run as it would have, had the process never ended.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 
 use flow::engine::Input;
 use flow::run::Genesis;
 
 use super::advance::Ask;
 use super::effects::parent_cancelled;
+use super::heavy::may_be_heavy;
 use super::{Refusal, Reply, Runs};
 
 /// How many runs are looked up at once.
@@ -12,15 +19,58 @@ const PAGE: usize = 500;
 /// How many of them are recovered at once.
 const AT_ONCE: usize = 32;
 
+/// The runs that were under way when the process before this one ended.
+#[derive(Default)]
+pub(super) struct Recovery {
+    left: Mutex<Left>,
+    /// Runs that may take long are recovered one after another, so that the others can be cancelled meanwhile.
+    heavy: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Left {
+    /// Those that nothing happened to since.
+    waiting: HashSet<String>,
+    /// All that were found, while they are being recovered.
+    found: Option<usize>,
+    done: usize,
+}
+
+/// How far the recovery of runs is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryProgress {
+    /// How many runs were recovered.
+    pub recovered: usize,
+    /// How many there are to recover.
+    pub total: usize,
+}
+
+impl Recovery {
+    fn left(&self) -> std::sync::MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a run has to be recovered, which is whoever asks first for it to do.
+    fn take(&self, run_id: &str) -> bool {
+        let mut left = self.left();
+        !left.waiting.is_empty() && left.waiting.remove(run_id)
+    }
+}
+
 impl Runs {
-    /// Takes over every run that is not at its end. There is one host for a store, so whatever is found is nobody's. To be
-    /// called once, before anything else is asked of the host.
+    /// How far the recovery is; nothing where none is under way.
+    pub fn recovering(&self) -> Option<RecoveryProgress> {
+        let left = self.inner.recovery.left();
+        left.found.map(|total| RecoveryProgress { recovered: left.done, total })
+    }
+
+    /// Finds every run that is not at its end, to be recovered by [`Runs::recover_found`]. There is one host for a store, so whatever is
+    /// found is nobody's. To be called once, before anything else is asked of the host: runs that are created later are not to be recovered.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn recover(&self) -> Result<usize, Refusal> {
-        // All are found before the first is taken over: it may start others, which are not to be recovered.
-        let mut found = Vec::new();
+    pub fn find_unrecovered(&self) -> Result<usize, Refusal> {
+        let mut found: Vec<String> = Vec::new();
         loop {
             let page = self.store().open_runs(found.last().map(String::as_str), PAGE)?;
             if page.is_empty() {
@@ -29,24 +79,80 @@ impl Runs {
             found.extend(page);
         }
         self.inner.counters.recovered(found.len());
+        let total = found.len();
+        *self.inner.recovery.left() =
+            Left { waiting: found.into_iter().collect(), found: Some(total), done: 0 };
+        Ok(total)
+    }
+
+    /// Takes over the runs that [`Runs::find_unrecovered`] found, some at a time. Gives how many of them go on.
+    pub async fn recover_found(&self) -> usize {
+        let mut found: Vec<String> = self.inner.recovery.left().waiting.iter().cloned().collect();
+        // Those that began first go on first.
+        found.sort_unstable();
         let mut recovered = 0;
         for group in found.chunks(AT_ONCE) {
+            if self.is_stopping() {
+                break;
+            }
             let tasks: Vec<_> =
                 group.iter().map(|run_id| tokio::spawn(self.take_over(run_id.clone()))).collect();
             for task in tasks {
                 recovered += usize::from(task.await.unwrap_or(false));
+                self.inner.recovery.left().done += 1;
             }
         }
-        Ok(recovered)
+        self.inner.recovery.left().found = None;
+        recovered
+    }
+
+    /// Takes over every run that is not at its end, and waits until all of them go on.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn recover(&self) -> Result<usize, Refusal> {
+        self.find_unrecovered()?;
+        Ok(self.recover_found().await)
+    }
+
+    /// Recovers a run before something else happens to it, where nobody did yet. One that is cancelled needs no recovery.
+    pub(super) async fn recover_first(&self, run_id: &str, input: &Input) -> Result<(), Refusal> {
+        if !self.inner.recovery.take(run_id) || matches!(input, Input::Cancel { .. } | Input::Recover) {
+            return Ok(());
+        }
+        let input = self.missed_cancel(run_id).await.unwrap_or(Input::Recover);
+        let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
+        let recovered = Box::pin(self.advance(run_id, input, Ask::default(), nothing)).await;
+        if let Err(refusal) = recovered
+            && refusal.code.status() >= 500
+        {
+            // The next one tries again.
+            self.inner.recovery.left().waiting.insert(run_id.to_owned());
+            return Err(refusal);
+        }
+        Ok(())
     }
 
     fn take_over(&self, run_id: String) -> impl Future<Output = bool> + Send + use<> {
         let runs = self.clone();
         async move {
+            let _turn = match runs.may_take_long(&run_id) {
+                true => Some(runs.inner.recovery.heavy.lock().await),
+                false => None,
+            };
+            if !runs.inner.recovery.take(&run_id) {
+                // Something happened to it meanwhile, which recovered or cancelled it.
+                return true;
+            }
             let input = runs.missed_cancel(&run_id).await.unwrap_or(Input::Recover);
             let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
             runs.advance(&run_id, input, Ask::default(), nothing).await.is_ok()
         }
+    }
+
+    fn may_take_long(&self, run_id: &str) -> bool {
+        let Ok(Some(row)) = self.store().run(None, run_id) else { return false };
+        self.pinned(&row).is_ok_and(|definition| may_be_heavy(&definition, &row))
     }
 
     /// The word of its parent that it is to end, where the host stopped before the child heard of it.

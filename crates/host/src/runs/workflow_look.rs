@@ -35,7 +35,10 @@ impl Runs {
         let checked = match self.remembered(digest) {
             Some(definition) => Ok(definition),
             None => match json::read(&document, &limits()) {
-                Ok(value) => Definition::check(&value, &self.capabilities()).map(Arc::new),
+                Ok(value) => {
+                    let limit = self.limits().max_pattern_bytes;
+                    Definition::check_within(&value, &self.capabilities(), limit).map(Arc::new)
+                }
                 Err(error) => Err(vec![Problem::at("", error.to_string())]),
             },
         };

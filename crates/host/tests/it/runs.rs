@@ -1,6 +1,7 @@
 //! The service of runs on a real database, with a real clock where nothing else is said.
 
 mod audit;
+mod availability;
 mod crashes;
 mod damaged;
 mod envelopes;
@@ -51,6 +52,7 @@ pub(crate) struct Setup {
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) outbound: Outbound,
     pub(crate) hands: Option<Hands>,
+    pub(crate) limits: Limits,
 }
 
 impl Default for Setup {
@@ -60,6 +62,7 @@ impl Default for Setup {
             secrets: Arc::new(NoSecrets),
             outbound: Outbound::default(),
             hands: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -89,7 +92,7 @@ fn on_as(store: Arc<dyn RunStore>, setup: Setup, audit_key: AuditKey) -> Runs {
         store,
         clock: setup.clock,
         entropy: Arc::new(SystemEntropy),
-        limits: Limits::default(),
+        limits: setup.limits,
         capabilities: Capabilities::OURS,
         token_secrets: vec![[7; 32]],
         public_url: "http://127.0.0.1:7717".into(),

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use canon::digest::Digest;
-use host::runs::Refusal;
+use host::runs::{RecoveryProgress, Refusal};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::json;
@@ -54,6 +54,11 @@ pub(in super::super) async fn health(_: Call) -> Answered {
 
 /// `GET /readyz`: requests can be served.
 pub(in super::super) async fn readiness(call: Call) -> Answered {
+    if let Some(RecoveryProgress { recovered, total }) = call.state.runs.recovering() {
+        let message = format!("the host is starting: {recovered} of {total} runs go on; retry later");
+        let refusal = Refusal::unavailable(&message, 1).detail("status", "recovering");
+        return Err(refusal.detail("recovered", recovered).detail("total", total));
+    }
     if let Some(trouble) = call.state.runs.store_trouble() {
         Err(Refusal::unavailable(trouble.as_str(), 30))
     } else if call.state.runs.is_ready() {
