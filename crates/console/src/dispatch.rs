@@ -1,5 +1,7 @@
 //! The way of every request.
 
+use std::error::Error as _;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, to_bytes};
@@ -9,6 +11,7 @@ use host::runs::{ApiCode, Caller, Refusal};
 use http::header::{ACCEPT, ALLOW, CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http_body_util::LengthLimitError;
 use maud::html;
 
 use crate::call::{Call, Fields};
@@ -21,6 +24,8 @@ use crate::{layout, live, parts};
 
 /// The largest form, in bytes. The inputs of a run have at most as many.
 const MAX_FORM_BYTES: usize = 1 << 20;
+/// The largest form of somebody who is not signed in: a key, a token and a path.
+const MAX_SIGN_IN_BYTES: usize = 16 << 10;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -38,7 +43,9 @@ async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
     let session = console.sessions.session(&parts.headers, console.now());
     let form = match (&parts.method, parts.uri.path()) {
         (&Method::GET | &Method::HEAD, _) => None,
-        (&Method::POST, _) => match form(&parts.headers, body).await {
+        // Nobody but a signed-in person, or one who signs in, makes the host receive a form.
+        (&Method::POST, path) if path != "/sign-in" && session.is_none() => return turned_away(parts),
+        (&Method::POST, path) => match form(&parts.headers, body, most_bytes(path)).await {
             Ok(form) => Some(form),
             Err(refusal) => return plain(&refusal),
         },
@@ -196,17 +203,35 @@ fn is_ours(headers: &HeaderMap, session: &Session, form: &Fields) -> bool {
     is_from_here && session.owns(form.text(parts::CSRF_FIELD).unwrap_or_default())
 }
 
-async fn form(headers: &HeaderMap, body: Body) -> Result<Fields, Refusal> {
+fn most_bytes(path: &str) -> usize {
+    if path == "/sign-in" { MAX_SIGN_IN_BYTES } else { MAX_FORM_BYTES }
+}
+
+/// Reads a form. The server that mounted this console limits how long that may take.
+async fn form(headers: &HeaderMap, body: Body, most: usize) -> Result<Fields, Refusal> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().unwrap_or_default().trim() != "application/x-www-form-urlencoded" {
         let message = "forms are sent as application/x-www-form-urlencoded";
         return Err(Refusal::new(ApiCode::UnsupportedMediaType, message));
     }
-    let bytes = to_bytes(body, MAX_FORM_BYTES).await.map_err(|_| {
-        let message = format!("a form has at most {MAX_FORM_BYTES} bytes");
-        Refusal::new(ApiCode::PayloadTooLarge, message)
-    })?;
+    let bytes = to_bytes(body, most).await.map_err(|error| unread(&error, most))?;
     Ok(Fields::read(&bytes))
+}
+
+/// Why a form could not be read.
+fn unread(error: &axum::Error, most: usize) -> Refusal {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.is::<LengthLimitError>() {
+            let message = format!("the form is too large; the limit is {most} bytes");
+            return Refusal::new(ApiCode::PayloadTooLarge, message);
+        }
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return Refusal::new(ApiCode::RequestTimeout, "the form did not arrive in time; send it again");
+        }
+        cause = error.source();
+    }
+    Refusal::new(ApiCode::ValidationError, "the form broke off before its end; send it again")
 }
 
 fn is_stream(headers: &HeaderMap) -> bool {

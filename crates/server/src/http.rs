@@ -20,6 +20,7 @@
 
 mod answer;
 mod body;
+mod connections;
 mod cursor;
 mod denials;
 mod discovery;
@@ -39,6 +40,7 @@ mod shelves;
 mod state;
 mod table;
 mod test_log;
+mod timed;
 mod trace;
 mod visitors;
 

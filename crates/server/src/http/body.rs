@@ -1,5 +1,7 @@
 //! Bodies: bounded in size and in time, and read strictly.
 
+use std::time::Duration;
+
 use axum::body::Body as Stream;
 use bytes::{Bytes, BytesMut};
 use canon::json::{self, Limits, ReadErrorCode};
@@ -8,10 +10,13 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::BodyExt as _;
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::route::Body;
 use super::state::Settings;
+
+/// How slow an upload may be, in bytes a second, beyond the time that any body has.
+const SLOWEST_UPLOAD: usize = 256 << 10;
 
 /// Above this a body is read on another thread: it would hold up the requests that share this one.
 const WORTH_A_THREAD: usize = 256 << 10;
@@ -31,7 +36,7 @@ pub(super) async fn read(
         Body::Optional | Body::Required => settings.max_body_bytes,
         Body::Workflow => settings.max_workflow_bytes,
     };
-    let bytes = within_time(headers, stream, limit, settings).await?;
+    let bytes = within_time(headers, stream, limit, settings.body_timeout).await?;
     if bytes.is_empty() && kind == Body::Optional {
         return Ok(Value::Object(Map::new()));
     }
@@ -54,7 +59,7 @@ pub(super) async fn message(
     settings: &Settings,
 ) -> Result<Bytes, Refusal> {
     check_media(headers)?;
-    within_time(headers, stream, settings.max_message_bytes, settings).await
+    within_time(headers, stream, settings.max_message_bytes, settings.body_timeout).await
 }
 
 /// The archive of a pack, as it came. What it is, whoever unpacks it says.
@@ -64,7 +69,8 @@ pub(super) async fn archive(
     settings: &Settings,
 ) -> Result<Bytes, Refusal> {
     check_encoding(headers)?;
-    within_time(headers, stream, packs::archive::Limits::DEFAULT.packed_bytes, settings).await
+    let limit = packs::archive::Limits::DEFAULT.packed_bytes;
+    within_time(headers, stream, limit, upload_time(headers, limit, settings)).await
 }
 
 /// The bytes of an object, as they came.
@@ -75,17 +81,23 @@ pub(super) async fn object(
     settings: &Settings,
 ) -> Result<Bytes, Refusal> {
     check_encoding(headers)?;
-    within_time(headers, stream, most, settings).await
+    within_time(headers, stream, most, upload_time(headers, most, settings)).await
+}
+
+/// How long an upload may take: what any body may, and more for what it says that there is.
+fn upload_time(headers: &HeaderMap, limit: usize, settings: &Settings) -> Duration {
+    let bytes = limit_of(headers).unwrap_or_default().min(limit);
+    settings.body_timeout + Duration::from_secs((bytes / SLOWEST_UPLOAD) as u64)
 }
 
 async fn within_time(
     headers: &HeaderMap,
     stream: Stream,
     limit: usize,
-    settings: &Settings,
+    time: Duration,
 ) -> Result<Bytes, Refusal> {
-    timeout(settings.body_timeout, receive(headers, stream, limit)).await.map_err(|_| {
-        let seconds = settings.body_timeout.as_secs();
+    timeout_at(Instant::now() + time, receive(headers, stream, limit)).await.map_err(|_| {
+        let seconds = time.as_secs();
         let message = format!("the body did not arrive within {seconds} seconds; send it again");
         Refusal::new(ApiCode::RequestTimeout, message)
     })?

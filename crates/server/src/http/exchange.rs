@@ -21,7 +21,7 @@ use hyper::body::Body as _;
 use serde_json::Value;
 
 use super::door::Came;
-use super::handlers::surfaces;
+use super::handlers::{registry, surfaces};
 use super::query::Query;
 use super::route::{Access, Answered, Body, Method, Route};
 use super::state::Service;
@@ -320,10 +320,14 @@ async fn checked(
     {
         return Err(Refusal::scope(*missing));
     }
-    // The place is held until the handler has ended: as long as the object is in memory.
+    // The place is held until the handler has ended: as long as the upload is in memory.
     let (body, message, _place) = match route.body {
         Body::Message => (Value::Null, body::message(&parts.headers, stream, &state.settings).await?, None),
-        Body::Archive => (Value::Null, body::archive(&parts.headers, stream, &state.settings).await?, None),
+        Body::Archive => {
+            let place = registry::place_for_archive(state)?;
+            let archive = body::archive(&parts.headers, stream, &state.settings).await?;
+            (Value::Null, archive, Some(place))
+        }
         // Nobody but the holder of an address makes the host receive an object.
         Body::Object => match surfaces::room_for_object(state, &params)? {
             Ok(most) => {

@@ -13,6 +13,7 @@ use super::door::Came;
 use super::encoding;
 use super::exchange::{Answering, Peer};
 use super::state::Service;
+use super::timed::timed;
 
 /// What the log and the metrics call all of it: paths of pages are not ours to list.
 const ROUTE: &str = "pages";
@@ -27,6 +28,7 @@ pub(super) async fn answer(
     if let Some(Peer(address)) = came.peer {
         request.extensions_mut().insert(address);
     }
+    let request = request.map(|body| timed(body, state.settings.body_timeout));
     // What pages themselves have to tell is told under the id of the request.
     let span = tracing::info_span!("http.request", trace.id = %came.trace.id());
     let response = match pages.oneshot(request).instrument(span).await {

@@ -2,25 +2,27 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
+use host::runs::Refusal;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
-use super::door;
+use super::connections::{Connections, Full, Report, Reserve};
 use super::exchange::Peer;
 use super::patience::Patient;
 use super::state::{HttpState, Settings};
+use super::{answer, door};
 
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
@@ -28,6 +30,10 @@ const MAX_HEADERS: usize = 100;
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long to wait when the system has no file to give for a connection: others have to end first.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// How long a connection over a limit has to send its request.
+const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// After how many seconds a client that was refused may try again.
+const RETRY_AFTER: u64 = 1;
 
 /// Serves connections until `shutdown` comes to its end; then takes no more, lets the requests under way be answered for as long
 /// as the settings allow, and returns.
@@ -46,7 +52,17 @@ pub async fn serve(
     };
     let service = Arc::clone(&state);
     let answer = move |peer, request| door::enter(Arc::clone(&service), Some(peer), request);
-    accept(listener, answer, &state.settings, shutdown, stopping).await
+    let service = Arc::clone(&state);
+    let reserved = move |peer, full, request: Request<Body>| {
+        let service = Arc::clone(&service);
+        async move {
+            match request.uri().path() {
+                "/healthz" | "/readyz" => door::enter(service, Some(peer), request).await,
+                _ => refused(full),
+            }
+        }
+    };
+    accept(listener, answer, reserved, &state.settings, shutdown, stopping).await
 }
 
 /// Serves something else on a listener of its own, within the same bounds.
@@ -63,32 +79,43 @@ pub async fn serve_router(
         let answered = router.clone().oneshot(request);
         async { answered.await.unwrap_or_else(|never| match never {}) }
     };
-    accept(listener, answer, &settings, shutdown, || {}).await
+    let reserved = |_, full, _| std::future::ready(refused(full));
+    accept(listener, answer, reserved, &settings, shutdown, || {}).await
 }
 
-async fn accept<A>(
+/// The answer to a request on a connection over a limit.
+fn refused(full: Full) -> Response {
+    let (message, limit) = match full {
+        Full::Host { limit } => ("the host has as many connections as it may; retry later", limit),
+        Full::Address { limit } => {
+            ("your address has as many connections as it may; close some or retry later", limit)
+        }
+    };
+    let refusal = Refusal::unavailable(message, RETRY_AFTER).detail("maxConnections", limit);
+    answer::refusal(&refusal, "")
+}
+
+async fn accept<A, R>(
     listener: TcpListener,
     answer: impl Fn(Peer, Request<Body>) -> A + Clone + Send + 'static,
+    reserved: impl Fn(Peer, Full, Request<Body>) -> R + Clone + Send + 'static,
     settings: &Settings,
     shutdown: impl Future<Output = ()> + Send,
     stopping: impl FnOnce() + Send,
 ) -> io::Result<()>
 where
     A: Future<Output = Response> + Send + 'static,
+    R: Future<Output = Response> + Send + 'static,
 {
     let address = listener.local_addr()?;
     tracing::info!(%address, "listening");
-    let places = Arc::new(Semaphore::new(settings.max_connections));
+    let connections = Connections::new(settings);
+    let (mut reserve, mut report) = (Reserve::new(settings.reserved_connections), Report::default());
     let graceful = GracefulShutdown::new();
     tokio::pin!(shutdown);
     loop {
-        // A place first: while there is none, clients wait in the system's own queue.
-        let accepted = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (listener.accept().await, place)
-        };
-        let (accepted, place) = tokio::select! {
-            accepted = accepted => accepted,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             () = &mut shutdown => break,
         };
         let (stream, peer) = match accepted {
@@ -99,17 +126,33 @@ where
                 continue;
             }
         };
-        let (peer, answer) = (Peer(peer.ip()), answer.clone());
+        let address: IpAddr = peer.ip();
+        let peer = Peer(address);
+        let place = match connections.admit(address) {
+            Ok(place) => place,
+            Err(full) => {
+                report.refused(address, full, Instant::now());
+                reserve.make_room();
+                let reserved = reserved.clone();
+                let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+                    let answered = reserved(peer, full, request.map(Body::new));
+                    async { Ok::<_, Infallible>(answered.await) }
+                });
+                let mut http = http(settings);
+                http.keep_alive(false).header_read_timeout(settings.head_timeout.min(RESERVED_HEAD_TIMEOUT));
+                let connection = graceful.watch(http.serve_connection(io(stream, settings), service));
+                reserve.keep(address, tokio::spawn(served(connection)).abort_handle());
+                continue;
+            }
+        };
+        let answer = answer.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let answered = answer(peer, request.map(Body::new));
             async { Ok::<_, Infallible>(answered.await) }
         });
         let connection = graceful.watch(http(settings).serve_connection(io(stream, settings), service));
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                // Clients go away, and some send what is no HTTP: nothing that an operator could mend.
-                tracing::debug!(%error, "a connection broke off");
-            }
+            served(connection).await;
             drop(place);
         });
     }
@@ -119,6 +162,13 @@ where
         tracing::warn!("some requests did not end in time and were given up");
     }
     Ok(())
+}
+
+async fn served(connection: impl Future<Output = Result<(), hyper::Error>>) {
+    if let Err(error) = connection.await {
+        // Clients go away, and some send what is not HTTP: nothing that an operator could fix.
+        tracing::debug!(%error, "a connection broke off");
+    }
 }
 
 fn io(stream: TcpStream, settings: &Settings) -> TokioIo<Patient<TcpStream>> {

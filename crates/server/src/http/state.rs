@@ -14,6 +14,7 @@ use host::system::{Clock, Entropy};
 use super::cursor::Cursors;
 use super::denials::Denials;
 use super::handlers::envelopes::Correlations;
+use super::handlers::registry::MAX_ARCHIVES;
 use super::handlers::surfaces::MAX_UPLOADS;
 use super::metrics::Metrics;
 use super::routes::Gates;
@@ -38,14 +39,20 @@ pub struct Settings {
     pub max_messages: usize,
     /// How long a client may take over the head of a request, and over doing nothing between two of them.
     pub head_timeout: Duration,
-    /// How long a client may take over a body.
+    /// How long a client may take over a body. An upload has more time, for its size.
     pub body_timeout: Duration,
     /// How long a client may leave an answer that it asked for.
     pub write_timeout: Duration,
     /// How long a call of a workflow over MCP waits for its run.
     pub mount_patience: Duration,
-    /// How many connections there may be. More wait to be accepted.
+    /// How many connections there may be. More are refused.
     pub max_connections: usize,
+    /// How many of them one address may have; for IPv6, one network of 64 bits.
+    pub connections_per_address: usize,
+    /// How many of them an address of this machine may have: a proxy here speaks for many clients.
+    pub connections_per_local_address: usize,
+    /// How many connections over these limits are kept for a moment, to answer health checks and refuse the rest.
+    pub reserved_connections: usize,
     /// How many streams of events there may be: each holds a connection for as long as its run takes.
     pub max_streams: usize,
     /// How often a stream that has nothing to say says so, to be told apart from a dead one.
@@ -81,6 +88,9 @@ impl Default for Settings {
             mount_patience: Duration::from_secs(300),
             // Below the 1024 open files that a process usually has, with room for the database.
             max_connections: 900,
+            connections_per_address: 900 / 8,
+            connections_per_local_address: 900 / 2,
+            reserved_connections: 32,
             max_streams: 600,
             keep_alive: Duration::from_secs(15),
             test_seams: false,
@@ -182,6 +192,8 @@ pub(super) struct Shared {
     pub(super) messages: Arc<tokio::sync::Semaphore>,
     /// Places for objects that come to signed addresses.
     pub(super) uploads: Arc<tokio::sync::Semaphore>,
+    /// Places for archives of packs.
+    pub(super) archives: Arc<tokio::sync::Semaphore>,
     /// Who answers what is outside of the protocol: the pages of people.
     pub(super) pages: Option<Router>,
     /// What conformance suites read and write as a plugin would; there only with the seams.
@@ -207,6 +219,7 @@ impl HttpState {
             streams: Arc::new(tokio::sync::Semaphore::new(options.settings.max_streams)),
             messages: Arc::new(tokio::sync::Semaphore::new(options.settings.max_messages)),
             uploads: Arc::new(tokio::sync::Semaphore::new(MAX_UPLOADS)),
+            archives: Arc::new(tokio::sync::Semaphore::new(MAX_ARCHIVES)),
             visitors: Visitors::new(options.runs.public_url(), &options.guides.allowed_origins),
             tenants: options.guides.tenants,
             workspace_roots: Arc::new(options.guides.workspace_roots),

@@ -16,13 +16,26 @@ use packs::registry::{Deprecation, PublishRefusal, Published, Publisher, RotateR
 use packs::time::Millis;
 use packs::version::Version;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::answer;
 use super::super::exchange::Call;
 use super::super::openapi::ARCHIVE;
 use super::super::route::Answered;
 use super::super::shelves::Shelf;
+use super::super::state::Service;
 use super::trouble::{self, on_a_thread};
+
+/// How many archives are received at once. Each is in memory as a whole, packed and unpacked, until it is published.
+pub(in super::super) const MAX_ARCHIVES: usize = 4;
+
+/// A place among the archives that are received at once.
+pub(in super::super) fn place_for_archive(state: &Service) -> Result<OwnedSemaphorePermit, Refusal> {
+    Arc::clone(&state.archives).try_acquire_owned().map_err(|_| {
+        let message = format!("{MAX_ARCHIVES} archives are being received, which is the limit; retry later");
+        Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
+    })
+}
 
 /// An answer, or a refusal that is written already.
 type Written = Result<Response, Response>;

@@ -73,6 +73,7 @@ async fn two_thousand_readers_of_one_run_see_the_same() {
     let readers = raise_open_files();
     let settings = Settings {
         max_connections: READERS + 50,
+        connections_per_local_address: READERS + 50,
         max_streams: READERS,
         keep_alive: Duration::from_secs(600),
         ..Settings::default()

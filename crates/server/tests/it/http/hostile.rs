@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use server::http::Settings;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::client::{parse, raw, request};
 use super::service::{Host, KEY, noop};
@@ -173,7 +173,7 @@ async fn what_is_no_http_or_too_much_of_it_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_their_turn() {
+async fn health_is_answered_beyond_the_limit_of_connections() {
     let settings =
         Settings { max_connections: 2, head_timeout: Duration::from_millis(200), ..Settings::default() };
     let host = Host::start_with(settings).await;
@@ -182,6 +182,104 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
         idle.push(TcpStream::connect(host.address).await.unwrap());
     }
     host.send("GET", "/healthz", &[], None).await.expect(200);
+}
+
+/// Sends a request that needs no key from a loopback address of the caller's choice.
+async fn get_from(host: &Host, from: &str, path: &str) -> super::client::Answer {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+    let mut stream = socket.connect(host.address).await.unwrap();
+    stream.write_all(&request("GET", path, &[], None)).await.unwrap();
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).await.unwrap();
+    parse(&received).unwrap()
+}
+
+/// Finding H2: clients that hold every connection they can get stop neither health checks nor other addresses.
+#[tokio::test]
+async fn held_connections_stop_neither_health_checks_nor_other_addresses() {
+    const DISCOVERY: &str = "/.well-known/openwop";
+    let settings = Settings {
+        max_connections: 5,
+        connections_per_local_address: 3,
+        reserved_connections: 2,
+        head_timeout: Duration::from_secs(600),
+        ..Settings::default()
+    };
+    let host = Host::start_with(settings).await;
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        held.push(TcpStream::connect(host.address).await.unwrap());
+    }
+    for path in ["/healthz", "/readyz"] {
+        get_from(&host, "127.0.0.1", path).await.expect(200);
+    }
+    let refused = get_from(&host, "127.0.0.1", DISCOVERY).await;
+    let body = refused.refused(503, "service_unavailable");
+    assert_eq!((refused.header("retry-after"), &body["details"]["maxConnections"]), (Some("1"), &json!(3)));
+    get_from(&host, "127.0.0.2", DISCOVERY).await.expect(200);
+    // Two other addresses take the rest: then it is the host that has no connection left.
+    for from in ["127.0.0.3", "127.0.0.4"] {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        held.push(socket.connect(host.address).await.unwrap());
+    }
+    let body = get_from(&host, "127.0.0.5", DISCOVERY).await.refused(503, "service_unavailable");
+    assert_eq!(body["details"]["maxConnections"], 5);
+    get_from(&host, "127.0.0.5", "/healthz").await.expect(200);
+    drop(held);
+    while get_from(&host, "127.0.0.1", DISCOVERY).await.status != 200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Finding H2: a form has as long to arrive as any other body.
+#[tokio::test]
+async fn a_form_that_does_not_arrive_is_given_up() {
+    let read = |body: axum::body::Body| async {
+        match axum::body::to_bytes(body, 1000).await {
+            Ok(_) => http::StatusCode::OK,
+            Err(_) => http::StatusCode::REQUEST_TIMEOUT,
+        }
+    };
+    let pages = axum::Router::new().fallback(read);
+    let settings = Settings { body_timeout: Duration::from_millis(50), ..Settings::default() };
+    let host = Host::start_with_pages(settings, pages).await;
+    for (body, status) in [("a=", 408), ("a=12345678", 200)] {
+        let head = "POST /sign-in HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: 10\r\n\r\n";
+        let sent = format!("{head}{body}");
+        let answer = tokio::time::timeout(Duration::from_secs(20), raw(host.address, sent.as_bytes()));
+        assert_eq!(answer.await.unwrap().unwrap().status, status, "{body}");
+    }
+}
+
+/// Finding H4c: archives have a number of places, as objects have.
+#[tokio::test]
+async fn archives_are_received_a_few_at_a_time() {
+    let host = Host::start().await;
+    let path = "/v1/packs/core.acme.x/-/1.0.0.tgz";
+    let head = format!(
+        "PUT {path} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: 1000\r\n\r\nx"
+    );
+    let mut senders = Vec::new();
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(host.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        senders.push(stream);
+    }
+    // The four are on their way; once they are here, there is no fifth.
+    let refused = loop {
+        let answer = host.put(path, &[], b"x").await;
+        if answer.status == 429 {
+            break answer;
+        }
+    };
+    refused.refused(429, "rate_limited");
+    assert_eq!(refused.header("retry-after"), Some("5"));
+    drop(senders);
+    while host.put(path, &[], b"x").await.status == 429 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -210,11 +308,20 @@ async fn a_client_that_asks_and_does_not_read_loses_its_place() {
     let variables = json!([{"name": "v", "type": "string", "defaultValue": text}]);
     let large = super::service::workflow("large", &[("only", "core.noop", json!({}))], &variables);
     host.register(&large).await;
-    let mut greedy = TcpStream::connect(host.address).await.unwrap();
     let ask = format!("GET /v1/workflows/large HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\n\r\n");
-    // More than the buffers of both ends take.
-    greedy.write_all(ask.repeat(40).as_bytes()).await.unwrap();
-    host.send("GET", "/healthz", &[], None).await.expect(200);
+    let _greedy = loop {
+        let mut greedy = TcpStream::connect(host.address).await.unwrap();
+        // More than the buffers of both ends take.
+        let _ = greedy.write_all(ask.repeat(40).as_bytes()).await;
+        let mut begin = [0; 12];
+        // The one connection may not be free yet.
+        if greedy.read_exact(&mut begin).await.is_ok() && begin == *b"HTTP/1.1 200" {
+            break greedy;
+        }
+    };
+    while host.get("/v1/workflows/large").await.status == 503 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use host::catalogue::{Catalogue, CatalogueOptions};
@@ -82,14 +83,21 @@ impl Host {
         };
         let folder = TempDir::new().unwrap();
         let hands = settings.test_seams.then(|| hands(folder.path()));
-        Self::start_in(folder, settings, limits, capabilities, (Arc::new(NoSecrets), hands), None).await
+        Self::start_in(folder, settings, limits, capabilities, (Arc::new(NoSecrets), hands), None, None).await
+    }
+
+    /// A host with pages of people beside the protocol.
+    pub(crate) async fn start_with_pages(settings: Settings, pages: Router) -> Self {
+        let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
+        let without = (Arc::new(NoSecrets) as Arc<dyn Secrets>, None);
+        Self::start_in(folder, settings, limits, Capabilities::OURS, without, None, Some(pages)).await
     }
 
     /// A host that offers these packs.
     pub(crate) async fn start_offering(settings: Settings, shelves: Shelves) -> Self {
         let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
         let without = (Arc::new(NoSecrets) as Arc<dyn Secrets>, None);
-        Self::start_in(folder, settings, limits, Capabilities::OURS, without, Some(shelves)).await
+        Self::start_in(folder, settings, limits, Capabilities::OURS, without, Some(shelves), None).await
     }
 
     /// A host for suites whose nodes may use everything: stores, modules of packs, a model that pretends, one secret, and the MCP servers
@@ -123,7 +131,7 @@ impl Host {
             mcp: Some(mcp),
         });
         let limits = RateLimits::default();
-        Self::start_in(folder, settings, limits, Capabilities::OURS, (secrets, Some(hands)), None).await
+        Self::start_in(folder, settings, limits, Capabilities::OURS, (secrets, Some(hands)), None, None).await
     }
 
     async fn start_in(
@@ -133,6 +141,7 @@ impl Host {
         capabilities: Capabilities,
         (secrets, hands): (Arc<dyn Secrets>, Option<Hands>),
         shelves: Option<Shelves>,
+        pages: Option<Router>,
     ) -> Self {
         super::logs::log();
         let store = Arc::new(SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap());
@@ -173,7 +182,7 @@ impl Host {
             shelves: shelves
                 .unwrap_or_else(|| Shelves::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap())
                 .with_installed(InstalledPacks::open(&folder.path().join("packs")).unwrap()),
-            pages: None,
+            pages,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,0 +1,242 @@
+//! Who may have how many connections.
+//!
+//! A connection holds a file and some memory for as long as its client likes to keep it. So there is a limit for all of them and a
+//! smaller one for each address: one client cannot take the places of the others. Connections over a limit are not left waiting. They
+//! get one of a few reserved places, where health checks are answered and everything else gets a 503 at once.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::AbortHandle;
+
+use super::state::Settings;
+
+/// How often the log says that connections are refused, however many there are.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+
+/// The network that connections are counted by: an IPv4 address, or the 64 bits of IPv6 that one customer usually has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Network {
+    V4([u8; 4]),
+    V6([u16; 4]),
+}
+
+impl Network {
+    pub(super) fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.octets()),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                Self::V6([a, b, c, d])
+            }
+        }
+    }
+}
+
+/// Whether an address is of this machine.
+fn is_local(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || address == IpAddr::V6(Ipv6Addr::LOCALHOST)
+}
+
+/// The connections that are open.
+#[derive(Clone, Debug)]
+pub(super) struct Connections {
+    most: usize,
+    per_address: usize,
+    per_local_address: usize,
+    open: Arc<Mutex<Open>>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    all: usize,
+    by_network: HashMap<Network, usize>,
+}
+
+/// A place for a connection. It is free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    network: Network,
+    open: Arc<Mutex<Open>>,
+}
+
+/// Why a connection has no place of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    /// The host has as many connections as it may.
+    Host { limit: usize },
+    /// The address has as many connections as it may.
+    Address { limit: usize },
+}
+
+impl Connections {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            most: settings.max_connections,
+            per_address: settings.connections_per_address.max(1),
+            per_local_address: settings.connections_per_local_address.max(1),
+            open: Arc::default(),
+        }
+    }
+
+    /// A place for a connection from an address.
+    pub(super) fn admit(&self, address: IpAddr) -> Result<Place, Full> {
+        let limit = if is_local(address) { self.per_local_address } else { self.per_address };
+        let network = Network::of(address);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.by_network.get(&network).is_some_and(|held| *held >= limit) {
+            return Err(Full::Address { limit });
+        }
+        if open.all >= self.most {
+            return Err(Full::Host { limit: self.most });
+        }
+        open.all += 1;
+        *open.by_network.entry(network).or_default() += 1;
+        Ok(Place { network, open: Arc::clone(&self.open) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.all = open.all.saturating_sub(1);
+        if let Some(held) = open.by_network.get_mut(&self.network) {
+            *held -= 1;
+            if *held == 0 {
+                open.by_network.remove(&self.network);
+            }
+        }
+    }
+}
+
+/// The places of connections over a limit. When they are all taken, the oldest connection of the address that holds the most is
+/// closed: a health check needs its place for a moment, and a client that says nothing does not keep it.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    most: usize,
+    held: Vec<(Network, AbortHandle)>,
+}
+
+impl Reserve {
+    pub(super) const fn new(most: usize) -> Self {
+        Self { most, held: Vec::new() }
+    }
+
+    /// Makes room for one more connection.
+    pub(super) fn make_room(&mut self) {
+        self.held.retain(|(_, task)| !task.is_finished());
+        while self.held.len() >= self.most.max(1) {
+            let mut counts: HashMap<Network, usize> = HashMap::new();
+            for (network, _) in &self.held {
+                *counts.entry(*network).or_default() += 1;
+            }
+            let greatest = counts.values().max().copied().unwrap_or_default();
+            let oldest = self.held.iter().position(|(network, _)| counts.get(network) == Some(&greatest));
+            let (_, task) = self.held.remove(oldest.unwrap_or_default());
+            task.abort();
+        }
+    }
+
+    /// Keeps a connection, for which there has to be room.
+    pub(super) fn keep(&mut self, address: IpAddr, task: AbortHandle) {
+        self.held.push((Network::of(address), task));
+    }
+}
+
+/// Reports refused connections, in one line for many of them.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    last: Option<Instant>,
+    refused: u64,
+}
+
+impl Report {
+    pub(super) fn refused(&mut self, address: IpAddr, full: Full, now: Instant) {
+        self.refused += 1;
+        if self.last.is_some_and(|last| now.duration_since(last) < REPORT_EVERY) {
+            return;
+        }
+        self.last = Some(now);
+        let refused = std::mem::take(&mut self.refused);
+        match full {
+            Full::Host { limit } => tracing::warn!(
+                refused, limit, peer = %address,
+                "connections were refused: the host has as many as it may; raise the open files of the process"
+            ),
+            Full::Address { limit } => tracing::warn!(
+                refused, limit, peer = %address,
+                "connections were refused: one address has as many as it may; behind a proxy, raise `server.connections_per_address`"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connections(most: usize, per_address: usize, per_local_address: usize) -> Connections {
+        Connections::new(&Settings {
+            max_connections: most,
+            connections_per_address: per_address,
+            connections_per_local_address: per_local_address,
+            ..Settings::default()
+        })
+    }
+
+    #[test]
+    fn addresses_are_counted_by_network() {
+        let cases = [
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", true),
+            ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
+        ];
+        for (one, other, same) in cases {
+            let network = |text: &str| Network::of(text.parse().unwrap());
+            assert_eq!(network(one) == network(other), same, "{one} and {other}");
+        }
+    }
+
+    /// Finding H2: one address cannot hold every connection.
+    #[test]
+    fn one_address_cannot_take_the_places_of_others() {
+        let connections = connections(4, 2, 3);
+        let (remote, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let held: Vec<_> = (0..2).map(|_| connections.admit(remote).unwrap()).collect();
+        assert_eq!(connections.admit(remote).unwrap_err(), Full::Address { limit: 2 });
+        let more: Vec<_> = (0..2).map(|_| connections.admit(other).unwrap()).collect();
+        let third = "192.0.2.3".parse().unwrap();
+        assert_eq!(connections.admit(third).unwrap_err(), Full::Host { limit: 4 });
+        drop(held);
+        let local: IpAddr = "127.0.0.1".parse().unwrap();
+        let held: Vec<_> = (0..2).map(|_| connections.admit(local).unwrap()).collect();
+        drop(more);
+        let third = connections.admit(local).unwrap();
+        assert_eq!(connections.admit(local).unwrap_err(), Full::Address { limit: 3 });
+        drop((held, third));
+        assert!(connections.open.lock().unwrap().by_network.is_empty(), "nothing is kept of those that left");
+    }
+
+    #[tokio::test]
+    async fn the_address_that_holds_the_most_makes_room() {
+        let mut reserve = Reserve::new(3);
+        let (flood, checker) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let waiting = || tokio::spawn(std::future::pending::<()>());
+        let tasks = [waiting(), waiting(), waiting()];
+        for (address, task) in [checker, flood, flood].into_iter().zip(&tasks) {
+            reserve.make_room();
+            reserve.keep(address, task.abort_handle());
+        }
+        reserve.make_room();
+        let [first, second, third] = tasks;
+        assert!(second.await.unwrap_err().is_cancelled(), "the oldest of the flood is closed");
+        assert!(!first.is_finished() && !third.is_finished());
+        first.abort();
+        third.abort();
+    }
+}
