@@ -13,6 +13,12 @@
 //! [server]
 //! public_url = "https://host.example"    # where clients reach `serve`, when a proxy stands in front
 //! allowed_origins = ["https://app.example"]  # web pages that may speak MCP to it, besides those of this machine
+//! connections_per_address = 500          # one eighth of all connections without; behind a proxy, more
+//!
+//! [limits]                               # what no run or workflow may exceed
+//! append_bytes = "16 MiB"
+//! run_bytes = "256 MiB"
+//! pattern_bytes = "64 MiB"
 //!
 //! [rate_limits]                           # nothing is limited that does not stand here
 //! key = { per_second = 50, burst = 100 }  # each key; also `tenant` and `route`
@@ -68,7 +74,7 @@ use crate::arguments::Globals;
 use crate::failure::Failure;
 
 use file::FileSettings;
-pub(crate) use values::{Limit, McpServer, Sections, Span};
+pub(crate) use values::{ByteSize, Limit, McpServer, Sections, Span};
 
 /// The environment variable of the data directory.
 pub(crate) const HOME_VARIABLE: &str = "INTERLOCK_HOME";
@@ -122,6 +128,13 @@ pub(crate) struct Settings {
     pub(crate) key_limit: Setting<Limit>,
     pub(crate) tenant_limit: Setting<Limit>,
     pub(crate) route_limit: Setting<Limit>,
+    /// How many bytes of events one append of a run may hold, and a run in all.
+    pub(crate) append_bytes: Setting<ByteSize>,
+    pub(crate) run_bytes: Setting<ByteSize>,
+    /// How many bytes the patterns of a workflow may take once they are compiled.
+    pub(crate) pattern_bytes: Setting<ByteSize>,
+    /// How many connections one address may have.
+    pub(crate) connections_per_address: Setting<Option<u32>>,
     /// The user's own workflows.
     pub(crate) user_workflows: Option<PathBuf>,
 }
@@ -233,6 +246,10 @@ impl Settings {
             key_limit: or_default(file.key_limit),
             tenant_limit: or_default(file.tenant_limit),
             route_limit: or_default(file.route_limit),
+            append_bytes: size(file.append_bytes, 16),
+            run_bytes: size(file.run_bytes, 256),
+            pattern_bytes: size(file.pattern_bytes, 64),
+            connections_per_address: optional(file.connections_per_address),
             user_workflows: places::user_workflows(environment),
         })
     }
@@ -254,6 +271,11 @@ fn optional<T>(setting: Option<Setting<T>>) -> Setting<Option<T>> {
         Some(Setting { value, origin }) => Setting { value: Some(value), origin },
         None => Setting { value: None, origin: Origin::Default },
     }
+}
+
+/// What the file says, or so many mebibytes.
+fn size(setting: Option<Setting<ByteSize>>, mebibytes: u64) -> Setting<ByteSize> {
+    setting.unwrap_or(Setting { value: ByteSize::mebibytes(mebibytes), origin: Origin::Default })
 }
 
 /// What the file says, or what there is without it.

@@ -11,7 +11,8 @@ use crate::arguments::{Doctor, Globals};
 use crate::commands::serve;
 use crate::failure::{Answer, Failure};
 use crate::output::{self, BAD, Cell, DIM, GOOD, HEADING, Layout, Table, WARNING};
-use crate::settings::{Limit, Origin, Setting, Settings};
+use crate::settings::desired::per_address;
+use crate::settings::{ByteSize, Limit, Origin, Setting, Settings};
 
 /// What came of looking at one thing.
 #[derive(Serialize)]
@@ -133,6 +134,14 @@ fn lines(settings: &Settings) -> Vec<Line> {
             value: settings.plugins_url.value.clone().into_iter().collect(),
             origin: settings.plugins_url.origin.clone(),
         },
+        Line {
+            name: "server.connections_per_address",
+            value: vec![per_address(settings)],
+            origin: settings.connections_per_address.origin.clone(),
+        },
+        size("limits.append_bytes", &settings.append_bytes),
+        size("limits.run_bytes", &settings.run_bytes),
+        size("limits.pattern_bytes", &settings.pattern_bytes),
         limit("rate_limits.key", &settings.key_limit),
         limit("rate_limits.tenant", &settings.tenant_limit),
         limit("rate_limits.route", &settings.route_limit),
@@ -152,6 +161,10 @@ fn lines(settings: &Settings) -> Vec<Line> {
 /// Names and references, which are no secrets.
 fn references(references: &BTreeMap<String, String>) -> Vec<String> {
     references.iter().map(|(name, reference)| format!("{name} = {reference}")).collect()
+}
+
+fn size(name: &'static str, setting: &Setting<ByteSize>) -> Line {
+    Line { name, value: vec![setting.value.to_string()], origin: setting.origin.clone() }
 }
 
 fn limit(name: &'static str, setting: &Setting<Limit>) -> Line {

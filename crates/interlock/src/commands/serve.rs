@@ -19,7 +19,6 @@ use std::sync::Arc;
 use canon::error::Envelope;
 use console::{Console, SignInLinks};
 use flow::definition::Capabilities;
-use flow::engine::Limits as RunLimits;
 use flow::event::Millis;
 use guide::token::Keyring;
 use host::guided::{Tenants, WorkspaceRoots};
@@ -148,8 +147,9 @@ pub(crate) async fn serve(
     let fixtures = server::http::Fixtures::default();
     let loaded = workflows::load(&runs, &arguments.workflows, &fixtures).await;
     service::walk(&runs, settings, Arc::clone(&tenants));
-    // Before anybody is answered: whatever was under way is then as it would be had the process never ended.
-    let recovered = runs.recover().await.map_err(|refusal| refused(&refusal))?;
+    // Before anybody is answered: what is created from now on was not under way. The rest goes on while requests are answered, so that
+    // a run that takes long to recover can be cancelled; `/readyz` says when all of them go on.
+    runs.find_unrecovered().map_err(|refusal| refused(&refusal))?;
     for lost in runs.lost_audit_entries().map_err(|refusal| refused(&refusal))? {
         tracing::error!(
             tenant = lost.tenant,
@@ -157,9 +157,6 @@ pub(crate) async fn serve(
             to = lost.to,
             "the run database has lost entries of the audit log that were signed; run `interlock doctor`"
         );
-    }
-    if recovered > 0 {
-        tracing::info!(recovered, "runs that were under way go on");
     }
     let state = server::http::HttpState::new(server::http::Options {
         runs: runs.clone(),
@@ -189,6 +186,7 @@ pub(crate) async fn serve(
     let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
     lock::announce(settings, &opened.url)?;
     greeting.show_address(opened)?;
+    let recovering = tokio::spawn(keep(&runs, recover));
     let background = [
         tokio::spawn(workflows::watch(runs.clone(), arguments.workflows.clone(), loaded, fixtures)),
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_time().await })),
@@ -204,6 +202,7 @@ pub(crate) async fn serve(
         frames.end().await;
     }
     runs.drain().await;
+    recovering.abort();
     triggers::end(listening).await;
     for task in background {
         task.abort();
@@ -214,6 +213,14 @@ pub(crate) async fn serve(
     lock::withdraw(settings);
     served.map_err(cannot)?;
     Ok(Answer::Yes)
+}
+
+/// Lets every run go on that was under way.
+async fn recover(runs: Runs) {
+    let recovered = runs.recover_found().await;
+    if recovered > 0 {
+        tracing::info!(recovered, "runs that were under way go on");
+    }
 }
 
 /// The pages of people, on the same runs and sessions.
@@ -264,7 +271,7 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         store,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        limits: RunLimits::default(),
+        limits: limits::of_runs(settings),
         capabilities: Capabilities {
             mcp_mount: settings.mcp_mount.value,
             // Where a suite is at work, it may name its workflows as it likes.

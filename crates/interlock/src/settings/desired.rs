@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use console::{Desired, Stated};
 
-use super::{McpServer, Origin, Sections, Setting, Settings};
+use super::{ByteSize, McpServer, Origin, Sections, Setting, Settings};
 use crate::arguments::Globals;
 use crate::failure::Failure;
 
@@ -50,7 +50,7 @@ impl Row {
 }
 
 /// Every setting, always in the same order.
-fn rows(settings: &Settings) -> [Row; 12] {
+fn rows(settings: &Settings) -> [Row; 16] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // Whoever wrote the secret itself in place of a reference to it must not see it on a page.
         let shown = match reference.split_once(':') {
@@ -60,12 +60,17 @@ fn rows(settings: &Settings) -> [Row; 12] {
         format!("{name} = {shown}")
     });
     let url = settings.public_url.value.iter().cloned();
+    let size = |name, setting: &Setting<ByteSize>| row(name, vec![setting.value.to_string()], setting);
     [
         row("data_dir", vec![path(&settings.data_dir.value)], &settings.data_dir),
         row("settings file", vec![path(&settings.config.value)], &settings.config),
         row("guide.workflow_dirs", paths(&settings.workflow_dirs.value), &settings.workflow_dirs),
         row("guide.workspace_roots", paths(&settings.workspace_roots.value), &settings.workspace_roots),
         row("server.public_url", url.collect(), &settings.public_url),
+        row("server.connections_per_address", vec![per_address(settings)], &settings.connections_per_address),
+        size("limits.append_bytes", &settings.append_bytes),
+        size("limits.run_bytes", &settings.run_bytes),
+        size("limits.pattern_bytes", &settings.pattern_bytes),
         row(
             "plugins.listen",
             settings.plugins_listen.value.iter().map(ToString::to_string).collect(),
@@ -120,6 +125,12 @@ fn secret<'s>(settings: &'s Settings, name: &str) -> &'s str {
 /// An address, unless something stands in it that is nobody's business: a name and a password, or words after a question mark.
 fn address(text: &str) -> &str {
     if text.contains(['@', '?', '#']) { "(an address with more in it)" } else { text }
+}
+
+/// How many connections one address may have, in words where the number follows from the system.
+pub(crate) fn per_address(settings: &Settings) -> String {
+    let number = settings.connections_per_address.value.map(|number| number.to_string());
+    number.unwrap_or_else(|| "one eighth of all".to_owned())
 }
 
 fn row<T>(name: &'static str, value: Vec<String>, setting: &Setting<T>) -> Row {

@@ -11,7 +11,7 @@ use canon::error::Envelope;
 use canon::nearest::nearest;
 use toml_edit::{Document, Item, Table, Value};
 
-use super::values::{Limit, McpServer, Sections, Span};
+use super::values::{ByteSize, Limit, McpServer, Sections, Span};
 use super::{Origin, Setting};
 use crate::failure::{CommandErrorCode, Failure};
 
@@ -21,13 +21,19 @@ const FILE_BYTES: usize = 256 * 1024;
 /// The greatest rate that can be set: more than one process answers.
 const MAX_RATE: u32 = 1_000_000;
 
+/// The most connections that one address can be given: more than one process has files for.
+const MAX_CONNECTIONS: u32 = 1_000_000;
+
 /// Every key there is, as it would be written with dots.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 29] = [
     "data_dir",
     "datasources",
     "envelopes",
     "guide.workflow_dirs",
     "guide.workspace_roots",
+    "limits.append_bytes",
+    "limits.pattern_bytes",
+    "limits.run_bytes",
     "mcp.mount",
     "mcp.servers",
     "models",
@@ -47,12 +53,14 @@ const KEYS: [&str; 25] = [
     "retention.finished_runs",
     "secrets",
     "server.allowed_origins",
+    "server.connections_per_address",
     "server.public_url",
 ];
 
 /// The tables that the keys stand in.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "guide",
+    "limits",
     "mcp",
     "otlp",
     "packs",
@@ -91,6 +99,10 @@ pub(super) struct FileSettings {
     pub(super) key_limit: Option<Setting<Limit>>,
     pub(super) tenant_limit: Option<Setting<Limit>>,
     pub(super) route_limit: Option<Setting<Limit>>,
+    pub(super) append_bytes: Option<Setting<ByteSize>>,
+    pub(super) run_bytes: Option<Setting<ByteSize>>,
+    pub(super) pattern_bytes: Option<Setting<ByteSize>>,
+    pub(super) connections_per_address: Option<Setting<u32>>,
 }
 
 impl FileSettings {
@@ -203,6 +215,16 @@ impl Reader<'_> {
                     let value = list.iter().map(origin).collect::<Option<_>>().ok_or_else(wrong)?;
                     settings.allowed_origins = Some(Setting { value, origin: self.origin(span) });
                 }
+                "server.connections_per_address" => {
+                    let wanted = format!("an integer from 1 to {MAX_CONNECTIONS}");
+                    let value = item.as_integer().and_then(|value| u32::try_from(value).ok());
+                    let value = value.filter(|value| (1..=MAX_CONNECTIONS).contains(value));
+                    let value = value.ok_or_else(|| self.wrong(&key, item, &wanted))?;
+                    settings.connections_per_address = Some(Setting { value, origin: self.origin(span) });
+                }
+                "limits.append_bytes" => settings.append_bytes = Some(self.byte_size(&key, item, span)?),
+                "limits.run_bytes" => settings.run_bytes = Some(self.byte_size(&key, item, span)?),
+                "limits.pattern_bytes" => settings.pattern_bytes = Some(self.byte_size(&key, item, span)?),
                 "secrets" => {
                     settings.secrets =
                         Some(Setting { value: self.references(&key, item)?, origin: self.origin(span) });
@@ -317,6 +339,20 @@ impl Reader<'_> {
         }
         *limit = Some(Setting { value: known, origin: self.origin(span) });
         Ok(())
+    }
+
+    /// A number of bytes.
+    fn byte_size(
+        &self,
+        key: &str,
+        item: &Item,
+        span: Option<Range<usize>>,
+    ) -> Result<Setting<ByteSize>, Failure> {
+        let number = item.as_integer().and_then(|bytes| u64::try_from(bytes).ok()).and_then(ByteSize::new);
+        let value = number.or_else(|| item.as_str().and_then(ByteSize::parse));
+        let wanted = "a size from 1 KiB to 1024 GiB, such as \"16 MiB\" or a number of bytes";
+        let value = value.ok_or_else(|| self.wrong(key, item, wanted))?;
+        Ok(Setting { value, origin: self.origin(span) })
     }
 
     /// A time.
@@ -578,6 +614,25 @@ mod tests {
         assert_eq!(settings.route_limit.unwrap().value, Limit { per_second: Some(9), burst: None });
         assert_eq!(settings.tenant_limit, None);
         assert_eq!(settings.finished_runs.unwrap().value, Span::parse("30d").unwrap());
+    }
+
+    #[test]
+    fn sizes_are_read_as_numbers_and_in_words() {
+        let text =
+            "[limits]\nappend_bytes = \"16 MiB\"\nrun_bytes = 4096\n[server]\nconnections_per_address = 9\n";
+        let settings = Reader { path: Path::new("/etc/interlock.toml"), text }.settings().unwrap();
+        assert_eq!(settings.append_bytes.unwrap().value.bytes(), 16 << 20);
+        assert_eq!(settings.run_bytes.unwrap().value.bytes(), 4096);
+        assert_eq!(settings.connections_per_address.unwrap().value, 9);
+        assert_eq!(settings.pattern_bytes, None);
+        for value in ["0", "-1", "1.5", "true", "\"16\"", "\"16 MB\"", "\"0 KiB\"", "\"9999999 GiB\"", "1023"]
+        {
+            assert!(refused(&format!("limits.run_bytes = {value}")).contains("a size from 1 KiB"), "{value}");
+        }
+        for value in ["0", "\"9\"", "1000001"] {
+            let text = format!("server.connections_per_address = {value}");
+            assert!(refused(&text).contains("an integer from 1"), "{value}");
+        }
     }
 
     #[test]

@@ -58,6 +58,50 @@ impl fmt::Display for Span {
     }
 }
 
+/// A number of bytes, written as one or with a unit: `16 MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ByteSize(u64);
+
+impl ByteSize {
+    /// The least: what the end of a run takes to record.
+    const LEAST: u64 = 1 << 10;
+    /// The most, which stands for no limit.
+    const MOST: u64 = 1 << 40;
+    const UNITS: [(&'static str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+
+    /// So many bytes, from 1 KiB on.
+    pub(crate) fn new(bytes: u64) -> Option<Self> {
+        (Self::LEAST..=Self::MOST).contains(&bytes).then_some(Self(bytes))
+    }
+
+    /// So many mebibytes.
+    pub(crate) const fn mebibytes(number: u64) -> Self {
+        Self(number << 20)
+    }
+
+    /// Reads `64 KiB`, `16MiB` or `1 GiB`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (digits, shift) = Self::UNITS
+            .iter()
+            .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?.trim_end(), *shift)))?;
+        let number: u64 = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
+        Self::new(number.checked_mul(1 << shift)?)
+    }
+
+    pub(crate) const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Self::UNITS.iter().find(|(_, shift)| self.0.is_multiple_of(1 << shift)) {
+            Some((unit, shift)) => write!(formatter, "{} {unit}", self.0 >> shift),
+            None => write!(formatter, "{} bytes", self.0),
+        }
+    }
+}
+
 /// How often somebody may ask: so many times a second, and so many at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limit {
@@ -71,6 +115,20 @@ pub(crate) type Sections = std::collections::BTreeMap<String, std::collections::
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_in_words() {
+        for (text, bytes, shown) in [
+            ("16 MiB", 16 << 20, "16 MiB"),
+            ("64KiB", 64 << 10, "64 KiB"),
+            ("1024 KiB", 1 << 20, "1 MiB"),
+            ("1 GiB", 1 << 30, "1 GiB"),
+        ] {
+            let size = ByteSize::parse(text).unwrap();
+            assert_eq!((size.bytes(), size.to_string()), (bytes, shown.to_owned()), "{text}");
+        }
+        assert_eq!(ByteSize::new(1500).unwrap().to_string(), "1500 bytes");
+    }
 
     #[test]
     fn times_in_words() {

@@ -38,7 +38,19 @@ impl Limits {
             return Err(too_short("retention.finished_runs", "60s"));
         }
         let retention = Retention { finished_runs, answers };
-        Ok(Self { rates, retention, connections: connections(host::system::raise_open_files()) })
+        let per_address = settings.connections_per_address.value;
+        let connections = connections(host::system::raise_open_files(), per_address);
+        Ok(Self { rates, retention, connections })
+    }
+}
+
+/// What no run and no workflow may exceed.
+pub(super) fn of_runs(settings: &Settings) -> flow::engine::Limits {
+    flow::engine::Limits {
+        max_append_bytes: settings.append_bytes.value.bytes(),
+        max_run_bytes: settings.run_bytes.value.bytes(),
+        max_pattern_bytes: settings.pattern_bytes.value.bytes(),
+        ..flow::engine::Limits::default()
     }
 }
 
@@ -68,11 +80,21 @@ fn too_short(key: &str, least: &str) -> Failure {
 }
 
 /// As many connections as there may be open files for, and streams for three quarters of them: the rest is for short requests.
-fn connections(open_files: u64) -> server::http::Settings {
+///
+/// One address gets an eighth of them where nothing else is configured. This machine gets half: what connects from here is often a
+/// proxy that speaks for everybody, or a load test.
+fn connections(open_files: u64, per_address: Option<u32>) -> server::http::Settings {
     let default = server::http::Settings::default();
     let most = open_files.saturating_sub(OTHER_FILES).clamp(64, MAX_CONNECTIONS);
     let max_connections = usize::try_from(most).unwrap_or(default.max_connections);
-    server::http::Settings { max_connections, max_streams: max_connections / 4 * 3, ..default }
+    let configured = per_address.and_then(|number| usize::try_from(number).ok());
+    server::http::Settings {
+        max_connections,
+        connections_per_address: configured.unwrap_or(max_connections / 8),
+        connections_per_local_address: configured.unwrap_or(max_connections / 2),
+        max_streams: max_connections / 4 * 3,
+        ..default
+    }
 }
 
 /// Deletes what is over, and tells what was.
@@ -91,11 +113,18 @@ pub(super) async fn keep(runs: &Runs, retention: Retention) {
 mod tests {
     #[test]
     fn there_are_as_many_connections_as_files_for_them() {
-        for (open_files, connections, streams) in
-            [(1024, 768, 576), (4096, 3840, 2880), (1 << 20, 16_384, 12_288), (0, 64, 48)]
-        {
-            let settings = super::connections(open_files);
+        for (open_files, connections, streams, per_address, per_local_address) in [
+            (1024, 768, 576, 96, 384),
+            (4096, 3840, 2880, 480, 1920),
+            (1 << 20, 16_384, 12_288, 2048, 8192),
+            (0, 64, 48, 8, 32),
+        ] {
+            let settings = super::connections(open_files, None);
             assert_eq!((settings.max_connections, settings.max_streams), (connections, streams));
+            let each = (settings.connections_per_address, settings.connections_per_local_address);
+            assert_eq!(each, (per_address, per_local_address));
+            let settings = super::connections(open_files, Some(5));
+            assert_eq!((settings.connections_per_address, settings.connections_per_local_address), (5, 5));
         }
     }
 }

@@ -254,3 +254,75 @@ async fn two_thousand_readers_of_one_run_hear_its_end() {
         assert!(String::from_utf8_lossy(&rest).contains("event: run.cancelled"));
     }
 }
+
+/// Findings H2, H3 and H4, through the settings of the real program: a run that records too much fails, a client that holds connections
+/// stops no health check, and a run that was poisoned before a kill neither holds up the next start nor survives it.
+#[tokio::test]
+async fn limits_of_the_settings_hold_for_runs_and_connections_and_across_a_kill() {
+    let data = TempDir::new().unwrap();
+    configure(
+        data.path(),
+        "[limits]\nappend_bytes = \"32 KiB\"\npattern_bytes = \"1 MiB\"\n[server]\nconnections_per_address = 4\n",
+    );
+    let served = Served::on(data.path(), &examples());
+    let node = |id: &str, kind: &str, config: Value| {
+        let port = json!({"x": {"type": "variable", "variableName": "v", "optional": true}});
+        json!({"id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": port})
+    };
+    let document = |id: &str, nodes: Vec<Value>, edges: Value, variables: Value| {
+        json!({
+            "id": id, "name": id, "version": "1", "nodes": nodes, "edges": edges, "variables": variables,
+            "triggers": [], "metadata": {}, "settings": {},
+        })
+    };
+    let wide = (0..50).map(|place| node(&format!("n{place}"), "core.identity", json!({}))).collect();
+    let large = json!([{"name": "v", "type": "string", "defaultValue": "x".repeat(5000)}]);
+    let poison =
+        vec![node("wait", "core.delay", json!({"delayMs": 200})), node("next", "core.noop", json!({}))];
+    let expression = ["list==list"; 300].join("&&");
+    let edge = json!([{
+        "id": "e", "sourceNodeId": "wait", "targetNodeId": "next",
+        "condition": {"type": "expression", "expression": expression},
+    }]);
+    let list = json!([{"name": "list", "type": "array", "defaultValue": vec![7; 100_000]}]);
+    let documents =
+        [document("wide", wide, json!([]), large), document("poison", poison.clone(), edge.clone(), list)];
+    for document in documents {
+        let (status, body) = served.ask("POST", "/v1/workflows", Some(document), KEY, None).await;
+        assert_eq!(status, 201, "{body}");
+    }
+    let mut patterns = document("patterns", poison, edge, json!([]));
+    patterns["edges"][0]["condition"] = json!({"type": "regex", "left": "x", "right": r"\w{50}"});
+    let (status, body) = served.ask("POST", "/v1/workflows", Some(patterns), KEY, None).await;
+    assert_eq!(
+        (status, body["message"].as_str().unwrap().contains("the limit is 1048576")),
+        (400, true),
+        "{body}"
+    );
+
+    let failed = served.settled(&served.create("wide", json!({})).await).await;
+    assert_eq!(failed["error"]["code"], "append_limit_exceeded", "{failed}");
+    assert_eq!(failed["error"]["details"]["limit"], 32 << 10);
+
+    let address = served.url.strip_prefix("http://").unwrap();
+    let mut held = Vec::new();
+    for _ in 0..10 {
+        held.push(TcpStream::connect(address).await.unwrap());
+    }
+    assert_eq!(served.ask("GET", "/healthz", None, KEY, None).await.0, 200);
+    let (status, body) = served.ask("GET", "/v1/runs", None, KEY, None).await;
+    assert_eq!((status, &body["details"]["maxConnections"]), (503, &json!(4)), "{body}");
+    drop(held);
+    while served.ask("GET", "/v1/runs", None, KEY, None).await.0 == 503 {
+        tokio::task::yield_now().await;
+    }
+
+    let poisoned = served.create("poison", json!({})).await;
+    served.kill();
+    let served = Served::on(data.path(), &examples());
+    let failed = served.settled(&poisoned).await;
+    assert_eq!(failed["error"]["code"], "decision_budget_exceeded", "{failed}");
+    while served.ask("GET", "/readyz", None, KEY, None).await.0 == 503 {
+        tokio::task::yield_now().await;
+    }
+}
