@@ -13,6 +13,7 @@ mod error;
 mod evidence;
 mod ledger;
 mod mend;
+mod notes;
 mod reasons;
 mod start;
 
@@ -21,6 +22,7 @@ use canon::digest::Digest;
 pub use advance::{Advance, Output, advance};
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use error::{EngineError, EngineErrorCode};
+pub use notes::cut_words;
 pub use start::{Start, start};
 
 use crate::record::{Event, ExecutionSnapshot, NodeId, SnapshotRef};

@@ -21,6 +21,7 @@ use crate::record::{
     StepInstanceKey, TraceEntry,
 };
 use crate::workflow::compiled::CompiledWorkflow;
+use crate::workflow::context_keys::ContextFault;
 
 /// How many choices one call may make before it is given up: loops whose bodies are all skipped must end.
 pub const MAX_HOPS: usize = 10_000;
@@ -39,7 +40,7 @@ pub enum Decision {
 pub enum OnObstacle {
     /// Stop: the obstacle comes back as [`Obstacle`].
     Stop,
-    /// Never stop: leave the loop, and tell what was passed over.
+    /// Never stop: leave the loop, show the step, and tell what was passed over.
     PassOver,
 }
 
@@ -64,7 +65,7 @@ pub struct Next {
     /// Why.
     pub trace: Vec<TraceEntry>,
     /// What was passed over, when the run never stops.
-    pub passed_over: Vec<BlockReason>,
+    pub passed_over: Vec<Obstacle>,
 }
 
 /// Why the run cannot go on.
@@ -98,6 +99,15 @@ pub enum Obstacle {
         /// What it should be.
         expected: &'static str,
     },
+    /// A step or a loop requires context keys that are missing or of another type. Its run condition may read
+    /// them, so nobody can say whether it runs.
+    #[error("`{item}` cannot begin: {}", listed(.faults))]
+    MissingContext {
+        /// The step or the loop.
+        item: String,
+        /// The keys; at least one.
+        faults: Vec<ContextFault>,
+    },
     /// The workflow names something that is not in it, or nothing ever becomes pending.
     #[error("the pinned workflow cannot go on: {reason}")]
     Broken {
@@ -118,19 +128,29 @@ impl Obstacle {
             Self::MissingDecision { contract_ref, .. } => {
                 BlockReason::MissingRequiredOutput { contract_ref: contract_ref.clone() }
             }
-            // A pointer holds only plain names; the blocker's words name the key as the author wrote it.
-            Self::MissingInput { key, .. } => {
-                let plain: String = key
-                    .to_lowercase()
-                    .chars()
-                    .map(|c| if matches!(c, 'a'..='z' | '0'..='9' | '_' | '-') { c } else { '_' })
-                    .collect();
-                DelimiterSafe::parse(&plain)
-                    .map_or(BlockReason::InvariantViolation, |key| BlockReason::MissingContextKey { key })
+            Self::MissingInput { key, .. } => missing_key(key),
+            Self::MissingContext { faults, .. } => {
+                faults.first().map_or(BlockReason::InvariantViolation, |fault| missing_key(&fault.key))
             }
             Self::Broken { .. } => BlockReason::InvariantViolation,
         }
     }
+}
+
+/// The reason for a key of the context.
+pub fn missing_key(key: &str) -> BlockReason {
+    DelimiterSafe::parse(&pointer_key(key))
+        .map_or(BlockReason::InvariantViolation, |key| BlockReason::MissingContextKey { key })
+}
+
+/// A key as a pointer names it: in plain letters. The blocker's words name it as the author wrote it.
+pub fn pointer_key(key: &str) -> String {
+    let plain = |c: char| if matches!(c, 'a'..='z' | '0'..='9' | '_' | '-') { c } else { '_' };
+    key.to_lowercase().chars().map(plain).collect()
+}
+
+fn listed(faults: &[ContextFault]) -> String {
+    faults.iter().map(ContextFault::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Chooses the first step of a run.

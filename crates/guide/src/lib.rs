@@ -34,6 +34,7 @@ pub mod bundle;
 pub mod derive;
 pub mod engine;
 pub mod interpret;
+pub mod placeholder;
 pub mod plan;
 pub mod project;
 pub mod record;

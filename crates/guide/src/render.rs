@@ -5,6 +5,7 @@
 
 mod functions;
 mod loops;
+mod quote;
 mod recovery;
 mod requirements;
 mod template;
@@ -12,6 +13,7 @@ mod template;
 use serde_json::{Map, Value};
 
 pub use functions::{Citing, recovered_functions};
+pub use quote::{one_line, quoted};
 pub use recovery::Recovery;
 pub use template::resolve;
 
@@ -68,7 +70,7 @@ pub fn pending(facts: Facts<'_>) -> Option<PendingPrompt> {
     let writer = Writer { facts, step, pending, context: &context };
     Some(PendingPrompt {
         step_id: step.step_id.to_string(),
-        title: resolve(&step.title, &context),
+        title: one_line(&resolve(&step.title, &context)),
         prompt: writer.prompt(),
         agent_role: step.agent_role.clone().or_else(|| facts.workflow.agent_role.clone()),
         model_tier: step.model_tier.or(facts.workflow.model_tier),
@@ -100,6 +102,7 @@ impl Writer<'_> {
         sections.extend(requirements::delegations(&self.step.delegations, self.context));
         sections.extend(requirements::output(workflow, self.step, self.context));
         sections.extend(requirements::assessments(workflow, self.step));
+        sections.extend(requirements::context(self.step));
         sections.extend(requirements::user(self.step, self.context));
         sections.extend(requirements::notes(self.step, occasion));
         for fragment in &self.step.prompt_fragments {

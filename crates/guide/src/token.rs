@@ -206,6 +206,17 @@ pub fn mint(keyring: &Keyring, token: &Token) -> String {
     format!("{prefix}v{TOKEN_VERSION}.{payload}.{signature}")
 }
 
+/// Reads a `checkpointToken` that one of the keys signed.
+///
+/// # Errors
+/// As [`verify`]; and tokens of every other kind, the short one included.
+pub fn verify_checkpoint(keyring: &Keyring, text: &str) -> Result<CheckpointPayload, TokenError> {
+    if TokenKind::claimed_by(text) == Some(TokenKind::Continue) {
+        return Err(TokenError::OtherKind { wanted: TokenKind::Checkpoint, given: TokenKind::Continue });
+    }
+    verify(keyring, text)?.into_checkpoint()
+}
+
 /// Reads a token that one of the keys signed.
 ///
 /// The signature is checked before the payload is looked into, so nothing that a stranger wrote

@@ -5,11 +5,13 @@
 //! * [`pinned`]: a compiled workflow with its canonical bytes and their digest.
 //! * `condition`, `criteria`, `contract`: the small languages inside, with their evaluators.
 //! * `needs`: what a step needs of the user.
+//! * `context_keys`: the context keys that steps declare.
 //! * `registry`: the closed sets that come with the program.
 
 pub mod compile;
 pub mod compiled;
 pub mod condition;
+pub mod context_keys;
 pub mod contract;
 pub mod criteria;
 pub mod ids;

@@ -6,8 +6,10 @@
 
 pub mod api;
 mod checkpoint;
+mod cut_notes;
 mod gaps;
 pub mod linked;
+mod missing_context;
 mod place;
 mod portability;
 mod proceed;

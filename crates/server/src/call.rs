@@ -3,6 +3,7 @@
 //! Arguments are read here rather than by the protocol library, because a refusal there would be
 //! an error of the protocol, which few clients show to the model that has to mend the call.
 
+mod offered;
 mod reading;
 mod refusal;
 

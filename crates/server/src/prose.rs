@@ -7,6 +7,8 @@
 mod catalogue;
 mod step;
 
+use guide::render::one_line;
+
 use crate::call::Outcome;
 
 /// The outcome of a call in words.
@@ -23,9 +25,4 @@ pub fn of(outcome: &Outcome) -> String {
     text.truncate(length);
     text.push('\n');
     text
-}
-
-/// Text of a caller's or an author's on one line.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -5,22 +5,24 @@ mod disclose;
 use canon::budget;
 use serde_json::{Map, Value};
 
-use super::evidence::{self, Artifact, Evidence};
+use super::evidence::{self, Artifact, Evidence, JudgedContext};
 use super::ledger::Ledger;
 use super::mend::{self, Correction, Resolution};
+use super::notes::KeptNotes;
 use super::reasons::{self, GapFacts, Reason};
 use super::start::exceeded_recommendation;
 use super::{Additions, EngineError, NewArtifact, NewSnapshot, context};
 use crate::derive::{self, Cause};
 use crate::interpret::{self, Circumstances, OnObstacle, visible_context};
+use crate::project::open_gaps;
 use crate::record::budgets::{
-    BLOCKED_ATTEMPTS, INLINE_ARTIFACT_BYTES, NOTES_BYTES, SUMMARY_BYTES, TRACE_BYTES, TRACE_ENTRIES,
+    BLOCKED_ATTEMPTS, INLINE_ARTIFACT_BYTES, SUMMARY_BYTES, TRACE_BYTES, TRACE_ENTRIES,
 };
 use crate::record::{
-    AdvanceIntent, AdvanceOutcome, ArtifactRef, AttemptId, Autonomy, Block, Blocked, ContextSource,
-    EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, ExecutionSnapshot, GapSeverity,
-    NodeId, NodeKind, OutputChannel, OutputPayload, Pending, PreferenceChange, PreferenceSource, Preferences,
-    RunId, Scope, TraceEntry, TraceId, TraceKind,
+    AdvanceIntent, AdvanceOutcome, ArtifactRef, AttemptId, Autonomy, Block, BlockReason, Blocked,
+    ContextSource, EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, ExecutionSnapshot,
+    GapSeverity, NodeId, NodeKind, OutputChannel, OutputPayload, Pending, PreferenceChange, PreferenceSource,
+    Preferences, RunId, Scope, TraceEntry, TraceId, TraceKind,
 };
 use crate::state::{Node, Run, SessionState};
 use crate::workflow::compiled::CompiledWorkflow;
@@ -86,20 +88,43 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
     let visible = visible_context(request.workflow, current, stack);
     let values: Vec<Value> = artifacts.iter().map(|artifact| artifact.value.clone()).collect();
     let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
-    let notes = request.output.notes_markdown.as_deref();
+    let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
     let innermost = stack.last().map(|frame| &frame.loop_id);
-    let mut evidence = evidence::judge(request.workflow, step, innermost, notes, &values, &visible, known);
+    // What is judged is what will be stored: evidence behind the cut would be in no record.
+    let kept = notes.as_ref().map(KeptNotes::text);
+    let mut evidence = evidence::judge(request.workflow, step, innermost, kept, &values, &visible, known);
+    evidence.take_context(
+        step,
+        &JudgedContext {
+            declared: request.workflow.declared_keys(),
+            context: current,
+            sent: request.context.as_ref(),
+            autonomy: preferences.autonomy,
+        },
+    );
     evidence.take_answers(step, &values, &visible, preferences.autonomy);
     let resolutions = mend::resolutions(state, run, &values)?;
     let correction = mend::correction(state, node, &values)?;
 
+    let wanted = request.preferences.filter(|wanted| *wanted != node.preferences);
+    let exceeded = wanted.and_then(|wanted| exceeded_recommendation(request.workflow, wanted));
+    let mut changes = Changes {
+        context: merged.clone().filter(|merged| merged != state.context(&run.id)),
+        preferences: wanted,
+        gaps: exceeded.map(GapFacts::beyond_recommendation).into_iter().collect(),
+    };
     let attempt = Attempt { state, node, run, attempt_id: request.attempt_id, now_ms: request.now_ms };
     let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
-    let (tolerated, mut reasons): (Vec<&Reason>, Vec<&Reason>) =
+    let (tolerated, reasons): (Vec<&Reason>, Vec<&Reason>) =
         evidence.reasons.iter().partition(|reason| reasons::is_tolerated(&reason.reason, preferences));
+    let block = |mut reasons: Vec<Reason>, artifacts, changes| {
+        if let Some(notes) = &notes {
+            notes.mention_cut(&mut reasons);
+        }
+        attempt.block(request.snapshot, &evidence, artifacts, &reasons, changes)
+    };
     if !reasons.is_empty() && !never_stops {
-        let reasons: Vec<Reason> = reasons.drain(..).cloned().collect();
-        return attempt.block(request.snapshot, &evidence, artifacts, &reasons);
+        return block(reasons.into_iter().cloned().collect(), artifacts, changes);
     }
 
     let circumstances = Circumstances {
@@ -111,27 +136,29 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
     let next = match interpret::proceed(circumstances, request.snapshot) {
         Ok(next) => next,
         Err(obstacle) => {
-            let reason = Reason::of_obstacle(&obstacle, &step.step_id);
-            return attempt.block(request.snapshot, &evidence, artifacts, &[reason]);
+            return block(Reason::of_obstacle(&obstacle, &step.step_id), artifacts, changes);
         }
     };
-    let wanted = request.preferences.filter(|wanted| *wanted != node.preferences);
     let mut gaps: Vec<GapFacts> = Vec::new();
     gaps.extend(reasons::disclosed(&reasons).iter().map(|reason| reason.gap(GapSeverity::Critical)));
     gaps.extend(tolerated.into_iter().chain(&evidence.waived).map(|reason| reason.gap(GapSeverity::Warning)));
-    let passed_over = next.passed_over.iter().map(|reason| Reason::of(reason.clone(), &step.step_id));
+    let passed_over =
+        next.passed_over.iter().flat_map(|obstacle| Reason::of_obstacle(obstacle, &step.step_id));
+    let passed_over = passed_over.filter(|passed| !is_disclosed(state, run, &reasons, passed));
     gaps.extend(passed_over.map(|reason| reason.gap(GapSeverity::Critical)));
-    let exceeded = wanted.and_then(|wanted| exceeded_recommendation(request.workflow, wanted));
-    gaps.extend(exceeded.map(GapFacts::beyond_recommendation));
-    let changes = Changes {
-        notes,
-        context: merged.filter(|merged| merged != state.context(&run.id)),
-        preferences: wanted,
-        gaps,
-        resolutions,
-        correction,
-    };
-    Ok(attempt.succeed(next, &evidence, artifacts, changes))
+    gaps.append(&mut changes.gaps);
+    changes.gaps = gaps;
+    Ok(attempt.succeed(next, &evidence, artifacts, changes, Leaves { notes, resolutions, correction }))
+}
+
+/// Whether a missing context key is a gap already: of this very call, or one that is still open. Each step that
+/// it guards would record it again.
+fn is_disclosed(state: &SessionState, run: &Run, reasons: &[&Reason], passed: &Reason) -> bool {
+    matches!(passed.reason, BlockReason::MissingContextKey { .. })
+        && (reasons.iter().any(|reason| reason.reason == passed.reason)
+            || open_gaps(state, run).any(|gap| {
+                gap.severity == GapSeverity::Critical && gap.pointer.as_ref() == Some(&passed.blocker.pointer)
+            }))
 }
 
 /// An attempt that was understood.
@@ -143,26 +170,31 @@ struct Attempt<'a> {
     now_ms: u64,
 }
 
-/// What an attempt that succeeds changes besides moving on.
-struct Changes<'a> {
-    notes: Option<&'a str>,
+/// What an attempt changes for the run, whether its step is taken or not.
+struct Changes {
     context: Option<Map<String, Value>>,
     preferences: Option<Preferences>,
     /// What the run goes on without.
     gaps: Vec<GapFacts>,
+}
+
+/// What only an attempt that succeeds leaves behind.
+struct Leaves<'a> {
+    notes: Option<KeptNotes<'a>>,
     resolutions: Vec<Resolution>,
     correction: Option<Correction>,
 }
 
 impl Attempt<'_> {
-    /// A node of its own that says what is missing. Artifacts are kept, notes and context are not:
-    /// the step is not done.
+    /// A node of its own that says what is missing. Artifacts, context and preferences are kept: they were
+    /// sent, and hold from then on. Notes are not: the step is not done.
     fn block(
         &self,
         snapshot: &EngineState,
         evidence: &Evidence,
         artifacts: Vec<Artifact>,
         reasons: &[Reason],
+        changes: Changes,
     ) -> Result<Additions, EngineError> {
         if self.node.blocked_chain >= BLOCKED_ATTEMPTS {
             return Err(EngineError::TooManyBlocks { count: self.node.blocked_chain });
@@ -197,8 +229,11 @@ impl Attempt<'_> {
         let mut ledger = self.ledger();
         let recorded = self.record_outcome(&mut ledger, &to);
         self.add_validation(&mut ledger, evidence);
+        self.add_gaps(&mut ledger, changes.gaps, Vec::new(), &recorded);
+        self.add_context(&mut ledger, changes.context);
         self.add_observations(&mut ledger, evidence);
         self.add_node(&mut ledger, &to, NodeKind::BlockedAttempt, &snapshot, recorded);
+        self.add_preferences(&mut ledger, &to, changes.preferences);
         let artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
         self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
         Ok(Additions {
@@ -214,7 +249,8 @@ impl Attempt<'_> {
         next: interpret::Next,
         evidence: &Evidence,
         artifacts: Vec<Artifact>,
-        changes: Changes<'_>,
+        changes: Changes,
+        leaves: Leaves<'_>,
     ) -> Additions {
         let to = self.next_node();
         let complete = next.state.is_complete();
@@ -225,20 +261,9 @@ impl Attempt<'_> {
         let mut ledger = self.ledger();
         let recorded = self.record_outcome(&mut ledger, &to);
         self.add_validation(&mut ledger, evidence);
-        let open_critical_gaps = changes.open_critical_gaps(self.run.open_critical_gaps);
-        self.add_gaps(&mut ledger, changes.gaps, changes.resolutions, &recorded);
-        if let Some(context) = changes.context {
-            let context_id = derive::context_id(cause);
-            ledger.add(
-                Scope::Run(self.run.id.clone()),
-                &[context_id.as_str()],
-                EventData::ContextSet {
-                    context_id: context_id.clone(),
-                    context,
-                    source: ContextSource::AgentDelta,
-                },
-            );
-        }
+        let open_critical_gaps = changes.open_critical_gaps(self.run.open_critical_gaps, &leaves.resolutions);
+        self.add_gaps(&mut ledger, changes.gaps, leaves.resolutions, &recorded);
+        self.add_context(&mut ledger, changes.context);
         self.add_observations(&mut ledger, evidence);
         for (index, divergence) in evidence.divergences.iter().enumerate() {
             let divergence_id = derive::divergence_id(self.attempt_id, index);
@@ -262,24 +287,12 @@ impl Attempt<'_> {
             });
         }
         add_trace(&mut ledger, &self.run.id, &self.node.id, cause, trace);
-        if let Some(correction) = changes.correction {
+        if let Some(correction) = leaves.correction {
             self.add_correction(&mut ledger, correction);
         }
         self.add_node(&mut ledger, &to, NodeKind::Step, &snapshot, recorded);
-        if let Some(wanted) = changes.preferences {
-            let change_id = derive::preference_change_id(cause);
-            ledger.add(
-                Scope::Node(self.run.id.clone(), to.clone()),
-                &[&change_id],
-                EventData::PreferencesChanged {
-                    change_id: change_id.clone(),
-                    source: PreferenceSource::User,
-                    delta: changed(self.node.preferences, wanted),
-                    effective: wanted,
-                },
-            );
-        }
-        if let Some(notes) = changes.notes.filter(|notes| !notes.trim().is_empty()) {
+        self.add_preferences(&mut ledger, &to, changes.preferences);
+        if let Some(notes) = leaves.notes {
             let output_id = derive::recap_output_id(self.attempt_id);
             ledger.add(
                 Scope::Node(self.run.id.clone(), to.clone()),
@@ -288,9 +301,7 @@ impl Attempt<'_> {
                     output_id: output_id.clone(),
                     supersedes_output_id: None,
                     output_channel: OutputChannel::Recap,
-                    payload: OutputPayload::Notes {
-                        notes_markdown: budget::truncate(notes, NOTES_BYTES).into_owned(),
-                    },
+                    payload: notes.payload(),
                 },
             );
         }
@@ -329,6 +340,38 @@ impl Attempt<'_> {
                 outcome: AdvanceOutcome::Advanced { to_node_id: to.clone() },
             },
         )
+    }
+
+    fn add_context(&self, ledger: &mut Ledger, context: Option<Map<String, Value>>) {
+        if let Some(context) = context {
+            let context_id = derive::context_id(Cause::Attempt(self.attempt_id));
+            ledger.add(
+                Scope::Run(self.run.id.clone()),
+                &[context_id.as_str()],
+                EventData::ContextSet {
+                    context_id: context_id.clone(),
+                    context,
+                    source: ContextSource::AgentDelta,
+                },
+            );
+        }
+    }
+
+    /// The preferences from the node `to` on.
+    fn add_preferences(&self, ledger: &mut Ledger, to: &NodeId, wanted: Option<Preferences>) {
+        if let Some(wanted) = wanted {
+            let change_id = derive::preference_change_id(Cause::Attempt(self.attempt_id));
+            ledger.add(
+                Scope::Node(self.run.id.clone(), to.clone()),
+                &[&change_id],
+                EventData::PreferencesChanged {
+                    change_id: change_id.clone(),
+                    source: PreferenceSource::User,
+                    delta: changed(self.node.preferences, wanted),
+                    effective: wanted,
+                },
+            );
+        }
     }
 
     fn add_validation(&self, ledger: &mut Ledger, evidence: &Evidence) {

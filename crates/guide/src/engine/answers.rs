@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::reasons::Reason;
+use crate::placeholder::is_placeholder;
 use crate::record::BlockReason;
 use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES};
 use crate::render::resolve;
@@ -81,7 +82,7 @@ fn judge(need: &Need<'_>, answer: Option<&Map<String, Value>>, strange: Option<&
     members.retain(|name, _| name != "kind" && name != "dependencyId");
     let answer: Answer = serde_json::from_value(Value::Object(members))
         .map_err(|cause| format!("the answer cannot be read: {cause}"))?;
-    if answer.answer.trim().is_empty() {
+    if answer.answer.trim().is_empty() || is_placeholder(&answer.answer) {
         return Err("the answer does not say what was said".to_owned());
     }
     if answer.answered_by == AnsweredBy::Coordinator && need.giver == Giver::User {

@@ -1,14 +1,11 @@
 //! A bookmark: the same step stays pending, and the place can be found again.
 
-use canon::budget;
-
 use super::ledger::Ledger;
+use super::notes::KeptNotes;
 use super::{Additions, EngineError};
 use crate::derive;
-use crate::record::budgets::NOTES_BYTES;
 use crate::record::{
-    AttemptId, EdgeCause, EdgeCauseKind, EdgeKind, EventData, NodeId, NodeKind, OutputChannel, OutputPayload,
-    Scope,
+    AttemptId, EdgeCause, EdgeCauseKind, EdgeKind, EventData, NodeId, NodeKind, OutputChannel, Scope,
 };
 use crate::state::SessionState;
 
@@ -65,7 +62,7 @@ pub fn checkpoint(request: Checkpoint<'_>) -> Result<Additions, EngineError> {
             cause: EdgeCause { kind: EdgeCauseKind::CheckpointCreated, event_id: created },
         },
     );
-    if let Some(notes) = request.notes.filter(|notes| !notes.trim().is_empty()) {
+    if let Some(notes) = request.notes.and_then(KeptNotes::of) {
         let output_id = derive::recap_output_id(request.attempt_id);
         ledger.add(
             Scope::Node(run.id.clone(), made.clone()),
@@ -74,9 +71,7 @@ pub fn checkpoint(request: Checkpoint<'_>) -> Result<Additions, EngineError> {
                 output_id: output_id.clone(),
                 supersedes_output_id: None,
                 output_channel: OutputChannel::Recap,
-                payload: OutputPayload::Notes {
-                    notes_markdown: budget::truncate(notes, NOTES_BYTES).into_owned(),
-                },
+                payload: notes.payload(),
             },
         );
     }

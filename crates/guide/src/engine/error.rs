@@ -3,6 +3,7 @@
 use canon::error::{Envelope, Retry};
 
 use crate::record::GapId;
+use crate::workflow::context_keys::ContextFault;
 
 canon::error_codes! {
     /// What a caller can get wrong, besides tokens.
@@ -86,6 +87,12 @@ pub enum EngineError {
         /// Why.
         reason: String,
     },
+    /// The context of a start lacks what the first step requires, or has a value of another type.
+    #[error("the workflow cannot begin: {}", .faults.iter().map(ContextFault::to_string).collect::<Vec<_>>().join("; "))]
+    MissingInputs {
+        /// The keys; at least one.
+        faults: Vec<ContextFault>,
+    },
     /// Nothing is pending.
     #[error("the run is complete at this node")]
     Complete,
@@ -107,6 +114,7 @@ impl EngineError {
             | Self::ReservedContextKey { .. }
             | Self::Artifact { .. }
             | Self::CannotMend { .. }
+            | Self::MissingInputs { .. }
             | Self::UnknownGap { .. } => EngineErrorCode::Validation,
             Self::TooManyBlocks { .. } | Self::TerminalBlock | Self::CannotBegin { .. } | Self::Complete => {
                 EngineErrorCode::Precondition
@@ -150,8 +158,8 @@ impl EngineError {
             }
             Self::TooManyBlocks { count } => envelope
                 .suggest(
-                    "Stop repeating the same attempt. Read the blockers again, ask the user, or rehydrate an earlier \
-                     node and take another way.",
+                    "Nothing of this call was recorded, `context` and `preferences` included. Stop repeating the same \
+                     attempt. Read the blockers again, ask the user, or rehydrate an earlier node and take another way.",
                 )
                 .detail("blockedAttempts", *count),
             Self::TerminalBlock => envelope.suggest(
@@ -160,6 +168,17 @@ impl EngineError {
             ),
             Self::CannotBegin { .. } => {
                 envelope.suggest("Pass the missing input in `context`, or tell the author of the workflow.")
+            }
+            Self::MissingInputs { faults } => {
+                let wanted: serde_json::Map<String, serde_json::Value> =
+                    faults.iter().map(|fault| (fault.key.clone(), fault.placeholder.clone().into())).collect();
+                let wanted = serde_json::Value::Object(wanted);
+                envelope
+                    .suggest(format!(
+                        "Nothing was started. Call `start_workflow` again with these keys in `context`, each with its \
+                         actual value in place of the placeholder: {wanted}. If only the user knows a value, ask."
+                    ))
+                    .detail("context", wanted)
             }
             Self::Complete => envelope.suggest("Start another run, or rehydrate an earlier node to go another way."),
             Self::Inconsistent { .. } => envelope.suggest(

@@ -13,6 +13,7 @@ use crate::record::{
     ProbeDetail, Provenance, StepName, UseDetail, UseResult, ValidationResult,
 };
 use crate::workflow::compiled::{CapabilityNeed, CompiledWorkflow, LoopControl, Step};
+use crate::workflow::context_keys::{self, ContextFault, ContextKeys};
 use crate::workflow::contract::{self, ContractVerdict, assessment};
 use crate::workflow::criteria;
 use crate::workflow::needs::Giver;
@@ -57,6 +58,18 @@ pub(super) struct Divergence {
     pub(super) reason: DivergenceReason,
     pub(super) summary: String,
     pub(super) related_step_id: Option<StepName>,
+}
+
+/// The context of an attempt, as it is judged.
+#[derive(Clone, Copy)]
+pub(super) struct JudgedContext<'a> {
+    /// Every key that the workflow declares.
+    pub(super) declared: &'a ContextKeys,
+    /// The context as the attempt leaves it.
+    pub(super) context: &'a Map<String, Value>,
+    /// What the attempt sent of it.
+    pub(super) sent: Option<&'a Map<String, Value>>,
+    pub(super) autonomy: Autonomy,
 }
 
 /// Measures artifacts, and refuses what is none.
@@ -256,6 +269,33 @@ impl Evidence {
         self.capabilities.iter().any(|seen| seen.capability == capability)
     }
 
+    /// The context that the step has to leave behind, and declared keys that have a value of another type.
+    ///
+    /// A run that stops goes on with no declared key of another type, whoever sent it. One that never stops
+    /// discloses what this very call sent: the rest is disclosed already.
+    pub(super) fn take_context(&mut self, step: &Step, judged: &JudgedContext<'_>) {
+        let JudgedContext { declared, context, sent, autonomy } = *judged;
+        let mut reasons = Vec::new();
+        for fault in context_keys::faults(&step.produces_context, context) {
+            let near = fault.found.is_none().then(|| near_miss(&fault.key, declared, context)).flatten();
+            let hint = near.map_or_else(String::new, |near| {
+                format!(" The context has `{near}`; the key must be spelled `{}`.", fault.key)
+            });
+            let why = format!("Step `{}` has to send it: later steps depend on it.{hint}", step.step_id);
+            reasons.push(Reason::of_context(&fault, &why, &step.step_id));
+        }
+        let others = declared.iter().filter(|(key, _)| !step.produces_context.contains_key(*key));
+        for (key, declaration) in others {
+            let told =
+                autonomy != Autonomy::FullAutoNeverStop || sent.is_some_and(|sent| sent.contains_key(key));
+            let fault = ContextFault::of(key, declaration, context);
+            if let Some(fault) = fault.filter(|fault| told && fault.found.is_some()) {
+                reasons.push(Reason::of_context(&fault, "A later step reads it.", &step.step_id));
+            }
+        }
+        self.reasons.append(&mut reasons);
+    }
+
     /// What the user has to answer and did not. It stands behind everything else: a block that no answer can lift
     /// is told as such.
     pub(super) fn take_answers(
@@ -321,6 +361,14 @@ fn criteria_reason(issues: &[String]) -> Reason {
             suggested_fix: Some(fix.to_owned()),
         },
     }
+}
+
+/// A key of the context that was probably meant for a declared one.
+fn near_miss(key: &str, declared: &ContextKeys, context: &Map<String, Value>) -> Option<String> {
+    let others = context.keys().filter(|other| !declared.contains_key(*other));
+    let others: Vec<&String> = others.filter(|other| other.len() <= 2 * key.len()).collect();
+    let same = others.iter().find(|other| other.eq_ignore_ascii_case(key)).map(|other| (*other).clone());
+    same.or_else(|| canon::nearest::nearest(key, others, 1).first().map(|near| (*near).clone()))
 }
 
 fn kind_of(artifact: &Value) -> Option<&str> {

@@ -14,9 +14,13 @@ use serde_json::Value;
 
 use super::EngineError;
 use super::answers::AnsweredBy;
+use super::notes::KeptNotes;
+use crate::placeholder::is_placeholder;
 use crate::project::{current_output, open_gaps};
-use crate::record::budgets::{NOTES_BYTES, SUMMARY_BYTES};
-use crate::record::{GapId, GapReason, GapSeverity, NodeId, NodeKind, OutputChannel, OutputId, Pointer};
+use crate::record::budgets::SUMMARY_BYTES;
+use crate::record::{
+    GapId, GapReason, GapSeverity, NodeId, NodeKind, OutputChannel, OutputId, OutputPayload, Pointer,
+};
 use crate::state::{Gap, Node, Run, SessionState};
 
 /// The kind of an artifact that closes a gap.
@@ -24,11 +28,10 @@ pub(super) const RESOLUTION_KIND: &str = "wr.gap_resolution";
 /// The kind of an artifact that corrects the notes of the step before.
 pub(super) const CORRECTION_KIND: &str = "wr.notes_correction";
 /// A resolution, for pasting. `answeredBy` is only for what the user alone could give.
-const RESOLUTION_EXAMPLE: &str =
-    r#"{"kind":"wr.gap_resolution","gapId":"gap_…","summary":"how it was closed","answeredBy":"user"}"#;
+const RESOLUTION_EXAMPLE: &str = r#"{"kind":"wr.gap_resolution","gapId":"gap_…","summary":"<how the gap was closed>","answeredBy":"user"}"#;
 /// A correction, for pasting.
 const CORRECTION_EXAMPLE: &str =
-    r#"{"kind":"wr.notes_correction","notesMarkdown":"the notes of the step before, as they should be"}"#;
+    r#"{"kind":"wr.notes_correction","notesMarkdown":"<the notes of the step before, corrected>"}"#;
 /// How much of a caller's text an error repeats, in characters.
 const QUOTED: usize = 160;
 /// How many open gaps an error names.
@@ -49,7 +52,7 @@ pub(super) struct Resolution {
 pub(super) struct Correction {
     pub(super) node_id: NodeId,
     pub(super) supersedes: OutputId,
-    pub(super) notes: String,
+    pub(super) notes: OutputPayload,
 }
 
 #[derive(Deserialize)]
@@ -83,7 +86,7 @@ pub(super) fn resolutions(
         let fault = |reason: String| EngineError::CannotMend { index, reason, example: RESOLUTION_EXAMPLE };
         let sent: SentResolution = read(artifact).map_err(fault)?;
         let words = sent.summary.trim();
-        if words.is_empty() {
+        if words.is_empty() || is_placeholder(words) {
             return Err(fault("its `summary` does not say how the gap was closed".to_owned()));
         }
         let gap = GapId::parse(&sent.gap_id).ok().and_then(|id| state.gap(&id));
@@ -124,9 +127,9 @@ pub(super) fn correction(
     let Some((index, artifact)) = of_kind(artifacts, CORRECTION_KIND).last() else { return Ok(None) };
     let fault = |reason: String| EngineError::CannotMend { index, reason, example: CORRECTION_EXAMPLE };
     let sent: SentCorrection = read(artifact).map_err(fault)?;
-    if sent.notes_markdown.trim().is_empty() {
-        return Err(fault("its `notesMarkdown` says nothing".to_owned()));
-    }
+    let Some(notes) = KeptNotes::of(&sent.notes_markdown) else {
+        return Err(fault("its `notesMarkdown` is empty, or still the placeholder".to_owned()));
+    };
     // Notes stand on the node that they led to. Blocked attempts and bookmarks lead nowhere.
     let led_to = state.lineage(node).find(|node| node.kind == NodeKind::Step);
     let earlier = led_to.and_then(|node| current_output(state, node, OutputChannel::Recap));
@@ -136,7 +139,7 @@ pub(super) fn correction(
     Ok(Some(Correction {
         node_id: earlier.node_id.clone(),
         supersedes: earlier.id.clone(),
-        notes: budget::truncate(&sent.notes_markdown, NOTES_BYTES).into_owned(),
+        notes: notes.payload(),
     }))
 }
 

@@ -2,12 +2,13 @@
 
 use canon::budget;
 
-use crate::interpret::Obstacle;
+use crate::interpret::{Obstacle, missing_key};
 use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, BLOCKERS, SUGGESTED_FIX_BYTES, SUMMARY_BYTES};
 use crate::record::{
     BlockReason, Blocker, BlockerCode, BlockerReport, Capability, GapDetail, GapReason, GapSeverity, Pointer,
     Preferences, ReportError, RiskPolicy, StepName,
 };
+use crate::workflow::context_keys::ContextFault;
 
 /// A reason, and the blocker that tells a caller about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,18 +30,43 @@ impl Reason {
         Self { reason, blocker }
     }
 
-    /// What stops the interpreter, in words that name exactly what is missing.
-    pub(super) fn of_obstacle(obstacle: &Obstacle, step_id: &StepName) -> Self {
-        let mut reason = Self::of(obstacle.reason(), step_id);
-        if let Obstacle::MissingInput { key, expected, .. } = obstacle {
-            let message = format!("The next loop needs the context key {key:?} to be {expected}.");
-            let fix = format!(
-                "Send it with `context: {{\"{key}\": …}}` when you advance again with the token of this reply."
-            );
-            reason.blocker.message = budget::truncate(&message, BLOCKER_MESSAGE_BYTES).into_owned();
-            reason.blocker.suggested_fix = Some(budget::truncate(&fix, SUGGESTED_FIX_BYTES).into_owned());
+    /// What stops the interpreter, in words that name exactly what is missing: one reason for each key.
+    pub(super) fn of_obstacle(obstacle: &Obstacle, step_id: &StepName) -> Vec<Self> {
+        match obstacle {
+            Obstacle::MissingContext { item, faults } => {
+                let why = format!("`{item}` depends on it, and is not skipped without it.");
+                faults.iter().map(|fault| Self::of_context(fault, &why, step_id)).collect()
+            }
+            Obstacle::MissingInput { key, expected, .. } => {
+                let message = format!("The next loop needs the context key {key:?} to be {expected}.");
+                let fix = format!(
+                    "Send it with `context: {{\"{key}\": …}}` when you advance again with the token of this reply."
+                );
+                vec![Self::of(obstacle.reason(), step_id).saying(&message, &fix)]
+            }
+            Obstacle::LoopLimit { .. } | Obstacle::MissingDecision { .. } | Obstacle::Broken { .. } => {
+                vec![Self::of(obstacle.reason(), step_id)]
+            }
         }
-        reason
+    }
+
+    /// A context key that is missing or of another type, and why it matters.
+    pub(super) fn of_context(fault: &ContextFault, why: &str, step_id: &StepName) -> Self {
+        let mut words = fault.to_string();
+        words.replace_range(..1, "T");
+        let example = serde_json::json!({ &fault.key: fault.placeholder });
+        let fix = format!(
+            "Advance again with the token of this reply and `context`: {example}, with the actual value in place of \
+             the placeholder. If only the user knows it, ask."
+        );
+        Self::of(missing_key(&fault.key), step_id).saying(&format!("{words}. {why}"), &fix)
+    }
+
+    /// The same reason in other words.
+    pub(super) fn saying(mut self, message: &str, fix: &str) -> Self {
+        self.blocker.message = budget::truncate(message, BLOCKER_MESSAGE_BYTES).into_owned();
+        self.blocker.suggested_fix = Some(budget::truncate(fix, SUGGESTED_FIX_BYTES).into_owned());
+        self
     }
 
     /// What goes into the log when a run does not stop for it.

@@ -6,13 +6,14 @@ use super::ledger::Ledger;
 use super::reasons::{GapFacts, Reason};
 use super::{Additions, EngineError, NewSnapshot, context};
 use crate::derive::{self, Cause};
-use crate::interpret::{self, Circumstances, OnObstacle};
+use crate::interpret::{self, Circumstances, Obstacle, OnObstacle};
 use crate::record::{
     Autonomy, Confidence, ContextSource, EventData, EventIndex, ExecutionSnapshot, GapResolution,
     GapSeverity, NodeKind, ObservationKey, ObservationValue, PreferenceChange, PreferenceSource, Preferences,
     Scope, SessionId, WorkflowSourceKind,
 };
 use crate::workflow::compiled::CompiledWorkflow;
+use crate::workflow::context_keys::{self, ContextFault};
 use crate::workflow::pinned::PinnedWorkflow;
 
 /// What a start needs to know.
@@ -49,6 +50,14 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
     initial.insert("goal".to_owned(), Value::String(request.goal));
     context::check(&initial)?;
     let preferences = request.preferences.unwrap_or_default();
+    // A start that is refused leaves nothing behind, so a value of another type is refused however autonomous.
+    let faults: Vec<ContextFault> = context_keys::faults(request.workflow.declared_keys(), &initial)
+        .into_iter()
+        .filter(|fault| fault.found.is_some())
+        .collect();
+    if !faults.is_empty() {
+        return Err(EngineError::MissingInputs { faults });
+    }
     let next = interpret::begin(Circumstances {
         workflow: request.workflow,
         context: &initial,
@@ -59,7 +68,10 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
             OnObstacle::Stop
         },
     })
-    .map_err(|obstacle| EngineError::CannotBegin { reason: obstacle.to_string() })?;
+    .map_err(|obstacle| match &obstacle {
+        Obstacle::MissingContext { faults, .. } => EngineError::MissingInputs { faults: faults.clone() },
+        other => EngineError::CannotBegin { reason: other.to_string() },
+    })?;
     let Some(first_step) = next.state.pending().map(|pending| pending.step_id.clone()) else {
         return Err(EngineError::CannotBegin {
             reason: "no step of it can run with this context".to_owned(),
@@ -138,8 +150,8 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
         );
     }
     super::advance::add_trace(&mut ledger, &run, &root, cause, next.trace);
-    let passed_over = next.passed_over.into_iter();
-    let passed_over = passed_over.map(|reason| Reason::of(reason, &first_step).gap(GapSeverity::Critical));
+    let passed_over = next.passed_over.iter().flat_map(|obstacle| Reason::of_obstacle(obstacle, &first_step));
+    let passed_over = passed_over.map(|reason| reason.gap(GapSeverity::Critical));
     let exceeded = exceeded_recommendation(request.workflow, preferences);
     let gaps = passed_over.chain(exceeded.map(GapFacts::beyond_recommendation));
     for (index, GapFacts { severity, reason, summary, pointer }) in gaps.enumerate() {

@@ -8,11 +8,12 @@ use serde_json::{Map, Value};
 use super::scope::visible_context;
 use super::{Circumstances, MAX_HOPS, Next, Obstacle, OnObstacle, control, path_of, running};
 use crate::record::{
-    BlockReason, CompletedSteps, DelimiterSafe, EngineState, LoopFrame, LoopPathEntry, Pending, PendingStep,
+    CompletedSteps, DelimiterSafe, EngineState, LoopFrame, LoopPathEntry, Pending, PendingStep,
     StepInstanceKey, StepName, TraceEntry, TraceKind, TraceRef, budgets,
 };
 use crate::workflow::compiled::{Condition, Loop, SequenceItem};
 use crate::workflow::condition;
+use crate::workflow::context_keys::{self, ContextKeys};
 
 /// The most entries that one choice leaves: ten events full. Only skipped steps can be that many.
 const MAX_TRACE: usize = 10 * budgets::TRACE_ENTRIES;
@@ -27,7 +28,7 @@ pub(super) struct Selection<'a> {
     /// The item of the top level that the run was at before this choice.
     reached: usize,
     trace: Vec<TraceEntry>,
-    passed_over: Vec<BlockReason>,
+    passed_over: Vec<Obstacle>,
 }
 
 /// What looking at a sequence came to.
@@ -124,8 +125,8 @@ impl<'a> Selection<'a> {
                     let Some(step) = self.circumstances.workflow.step(step_id) else {
                         return Err(Obstacle::Broken { reason: "a sequence names a step that is not there" });
                     };
-                    if self.holds(step.run_condition.as_ref(), TraceRef::StepId { step_id: step_id.clone() })
-                    {
+                    let about = TraceRef::StepId { step_id: step_id.clone() };
+                    if self.runs(step.run_condition.as_ref(), &step.requires_context, about)? {
                         self.move_to(index);
                         return Ok(Found::Step(step_id.clone()));
                     }
@@ -136,7 +137,7 @@ impl<'a> Selection<'a> {
                     }
                     let definition = self.definition(loop_id)?;
                     let about = TraceRef::LoopId { loop_id: loop_id.clone() };
-                    if self.holds(definition.run_condition.as_ref(), about) {
+                    if self.runs(definition.run_condition.as_ref(), &definition.requires_context, about)? {
                         self.move_to(index);
                         if self.enter(definition)? {
                             return Ok(Found::Entered);
@@ -224,22 +225,52 @@ impl<'a> Selection<'a> {
         match self.circumstances.on_obstacle {
             OnObstacle::Stop => Err(obstacle.clone()),
             OnObstacle::PassOver => {
-                self.passed_over.push(obstacle.reason());
+                self.passed_over.push(obstacle.clone());
                 Ok(())
             }
         }
     }
 
-    /// Whether a run condition holds; one that does not is in the trace.
-    fn holds(&mut self, condition: Option<&Condition>, about: TraceRef) -> bool {
-        let Some(condition) = condition else { return true };
-        let summary = match condition::evaluate(condition, &self.visible()) {
-            Ok(true) => return true,
-            Ok(false) => "skipped: its run condition does not hold".to_owned(),
+    /// Whether a step or a loop runs; one whose condition does not hold is in the trace.
+    ///
+    /// A required key without a value that is allowed decides nothing: what it guards is never skipped for it.
+    fn runs(
+        &mut self,
+        condition: Option<&Condition>,
+        requires: &ContextKeys,
+        about: TraceRef,
+    ) -> Result<bool, Obstacle> {
+        if condition.is_none() && requires.is_empty() {
+            return Ok(true);
+        }
+        let visible = self.visible();
+        let faults = context_keys::faults(requires, &visible);
+        let holds = condition.map_or(Ok(Some(true)), |condition| {
+            condition::evaluate_knowing(condition, &visible, &|key| {
+                faults.iter().any(|fault| fault.key == key)
+            })
+        });
+        let summary = match holds {
+            Ok(Some(false)) => match condition.map(condition::keys).filter(|keys| !keys.is_empty()) {
+                Some(keys) => format!("skipped: its run condition on {} does not hold", keys.join(", ")),
+                None => "skipped: its run condition does not hold".to_owned(),
+            },
             Err(error) => format!("skipped: its run condition cannot be evaluated ({error})"),
+            Ok(Some(true) | None) if faults.is_empty() => return Ok(true),
+            Ok(Some(true) | None) => {
+                let item = match &about {
+                    TraceRef::StepId { step_id } => step_id.to_string(),
+                    TraceRef::LoopId { loop_id } => loop_id.to_string(),
+                    TraceRef::ConditionId { .. } | TraceRef::Iteration { .. } => String::new(),
+                };
+                let obstacle = Obstacle::MissingContext { item, faults };
+                self.pass_over(&obstacle)?;
+                self.note(TraceKind::EvaluatedCondition, &format!("not skipped: {obstacle}"), vec![about]);
+                return Ok(true);
+            }
         };
         self.note(TraceKind::EvaluatedCondition, &summary, vec![about]);
-        false
+        Ok(false)
     }
 
     fn visible(&self) -> Cow<'a, Map<String, Value>> {

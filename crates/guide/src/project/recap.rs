@@ -92,6 +92,18 @@ pub const fn has_moved_on(node: &Node) -> bool {
     node.child_count(EdgeKind::AckedStep) > 0
 }
 
+/// Whether a node is the newest place of its run: the preferred tip, or a place that was only bookmarked since.
+pub fn is_newest_place(state: &SessionState, run: &Run, node: &Node) -> bool {
+    let mut at = preferred_tip(state, run);
+    while let Some(tip) = at {
+        if tip.id == node.id {
+            return true;
+        }
+        at = state.parent_of(tip).filter(|_| tip.kind == NodeKind::Checkpoint);
+    }
+    false
+}
+
 fn collect<'s>(state: &'s SessionState, path: impl Iterator<Item = &'s Node>, max_bytes: usize) -> Recap {
     let mut recap = Recap::default();
     let mut room = max_bytes;

@@ -557,7 +557,7 @@ impl Event {
         rule(self.data.allows(&self.scope), "the scope does not fit the kind")?;
         match &self.data {
             EventData::NodeOutputAppended {
-                payload: OutputPayload::Notes { notes_markdown },
+                payload: OutputPayload::Notes { notes_markdown, .. },
                 output_channel,
                 ..
             } => {

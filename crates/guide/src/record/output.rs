@@ -23,6 +23,9 @@ pub enum OutputPayload {
     Notes {
         /// The text.
         notes_markdown: String,
+        /// How many bytes were sent, where that is more than are kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sent_bytes: Option<u64>,
     },
     /// A structured result, by its digest.
     ArtifactRef(ArtifactRef),

@@ -2,13 +2,16 @@
 
 use canon::budget::{self, TRUNCATION_MARKER};
 
+use super::quote::quoted;
 use crate::record::budgets::RECOVERY_BYTES;
 
 /// The facts behind a recovery section, most important first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Other branches from here, and where the preferred one led; empty at the tip.
+    /// Other branches from here; nothing where there are none.
     pub branches: Option<String>,
+    /// The notes of the steps that the preferred branch took from here, newest first, each with a title.
+    pub later: Vec<(String, String)>,
     /// The notes on the way here, newest first, each with the title of its step.
     pub notes: Vec<(String, String)>,
     /// The functions that the step cites, and behind them those that the notes of other branches call.
@@ -23,11 +26,14 @@ impl Recovery {
         if let Some(branches) = &self.branches {
             push(&mut section, &format!("### Branches\n{branches}"));
         }
+        for (title, notes) in &self.later {
+            push(&mut section, &format!("### Later notes: {title}\n{}", quoted(notes, "> ")));
+        }
         let functions = push_functions(&mut section, &self.functions);
         let mut omitted = 0;
         for (title, notes) in &self.notes {
             // Once one does not fit, older ones are only counted: a gap in the middle would mislead.
-            if omitted > 0 || !push(&mut section, &format!("### Notes: {title}\n{notes}")) {
+            if omitted > 0 || !push(&mut section, &format!("### Notes: {title}\n{}", quoted(notes, "> "))) {
                 omitted += 1;
             }
         }

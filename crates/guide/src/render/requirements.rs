@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Occasion, resolve};
 use crate::workflow::compiled::{CompiledWorkflow, Delegation, Step};
+use crate::workflow::contract::assessment;
 use crate::workflow::needs::{self, Giver};
 use crate::workflow::{condition, criteria};
 
@@ -42,10 +43,10 @@ pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step) -> Option<St
     }
     let mut lines =
         vec!["**ASSESSMENT REQUIRED (System):** one artifact of kind `wr.assessment` each.".to_owned()];
-    for assessment in asked {
-        lines.push(format!("- `{}`: {}", assessment.id, assessment.purpose));
+    for asked in asked {
+        lines.push(format!("- `{}`: {}", asked.id, asked.purpose));
         let mut dimensions = Map::new();
-        for dimension in &assessment.dimensions {
+        for dimension in &asked.dimensions {
             let need = if dimension.required { "" } else { " (optional)" };
             lines.push(format!(
                 "  - `{}`{need}: {} One of: {}.",
@@ -53,12 +54,10 @@ pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step) -> Option<St
                 dimension.purpose,
                 dimension.levels.join(", ")
             ));
-            if let Some(level) = dimension.levels.first() {
-                dimensions.insert(dimension.id.clone(), Value::String(level.clone()));
-            }
+            dimensions.insert(dimension.id.clone(), Value::String(assessment::level_placeholder(dimension)));
         }
         let example = serde_json::json!({
-            "kind": "wr.assessment", "assessmentId": assessment.id, "dimensions": dimensions,
+            "kind": "wr.assessment", "assessmentId": asked.id, "dimensions": dimensions,
         });
         lines.push(format!("  - Example: `{}`", canon::canonical::string_of(&example)));
     }
@@ -87,6 +86,22 @@ pub(super) fn user(step: &Step, context: &Map<String, Value>) -> Option<String> 
     lines.push(format!("- Example: `{}`", first.example()));
     lines.push(
         "- `outcome` is `given` or `refused`. After a no, change what was refused and ask again.".to_owned(),
+    );
+    Some(lines.join("\n"))
+}
+
+/// The context keys that the step has to send.
+pub(super) fn context(step: &Step) -> Option<String> {
+    if step.produces_context.is_empty() {
+        return None;
+    }
+    let mut lines = vec![
+        "**CONTEXT REQUIRED (System):** send these keys in `context` with your advance. Later steps depend on them, and \
+         the step is blocked without them."
+            .to_owned(),
+    ];
+    lines.extend(
+        step.produces_context.iter().map(|(key, declared)| format!("- `{key}`: {}", declared.words())),
     );
     Some(lines.join("\n"))
 }

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 use crate::interpret::value_at;
 
 /// Puts the context into a text. What is not there is shown as `[unset: name]`, so that nobody
-/// takes a blank for an answer; objects and lists are shown as canonical JSON.
+/// takes a blank for an answer; objects and lists are shown as canonical JSON, and text of several lines as a
+/// quotation.
 pub fn resolve(text: &str, context: &Map<String, Value>) -> String {
     let mut resolved = String::with_capacity(text.len());
     let mut rest = text;
@@ -38,7 +39,7 @@ fn is_path(name: &str) -> bool {
 
 fn push_value(out: &mut String, value: &Value) {
     match value {
-        Value::String(text) => out.push_str(text),
+        Value::String(text) => out.push_str(&super::quote::inline(text)),
         other => out.push_str(&canon::canonical::string_of(other)),
     }
 }
@@ -51,8 +52,7 @@ mod tests {
 
     #[test]
     fn names_become_values() {
-        let Value::Object(context) =
-            json!({"goal": "ship", "n": 2, "item": {"id": "x", "tags": [1]}, "a.b": "flat"})
+        let Value::Object(context) = json!({"goal": "ship", "n": 2, "item": {"id": "x", "tags": [1]}, "a.b": "flat", "lines": "a\n---"})
         else {
             unreachable!("an object literal")
         };
@@ -66,6 +66,7 @@ mod tests {
             ("{{nobody}}", "[unset: nobody]"),
             ("{{item.id.deeper}}", "[unset: item.id.deeper]"),
             ("{{#if x}}", "{{#if x}}"),
+            ("Say: {{lines}}", "Say: \n> a\n> ---\n"),
             ("{{open", "{{open"),
             ("{{}}", "{{}}"),
         ] {

@@ -218,7 +218,7 @@ impl Output {
     /// The notes, without the mark that they were cut; nothing for an artifact.
     pub fn notes(&self) -> Option<&str> {
         match &self.payload {
-            OutputPayload::Notes { notes_markdown } => {
+            OutputPayload::Notes { notes_markdown, .. } => {
                 Some(notes_markdown.strip_suffix(canon::budget::TRUNCATION_MARKER).unwrap_or(notes_markdown))
             }
             OutputPayload::ArtifactRef(_) => None,

@@ -161,7 +161,7 @@ impl Log {
             output_id: output_id.clone(),
             supersedes_output_id: supersedes.cloned(),
             output_channel: OutputChannel::Recap,
-            payload: OutputPayload::Notes { notes_markdown: text.to_owned() },
+            payload: OutputPayload::Notes { notes_markdown: text.to_owned(), sent_bytes: None },
         };
         self.push(self.at(node), data);
         output_id

@@ -183,7 +183,11 @@ impl TokenError {
 
     const fn suggestion(&self) -> &'static str {
         match self {
-            Self::ShortForm => "Send it as `continueToken`, or send the `stateToken` of the same reply here.",
+            Self::ShortForm => "Send it as `continueToken`, and leave `stateToken` and `ackToken` out.",
+            Self::OtherKind { wanted: TokenKind::Checkpoint, .. } => {
+                "Send the `checkpointToken` (`chk.v1.…`) of the latest reply about this run. Without one, rehydrate: \
+                 the reply has it."
+            }
             Self::OtherKind { .. } => {
                 "Send each token of the last reply under the name it had there. When in doubt send \
                  only the `continueToken`."

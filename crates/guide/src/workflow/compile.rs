@@ -10,7 +10,7 @@
 //! 5. **blocks**: the sections become one prompt;
 //! 6. **sentinels**: no `{{wr.…}}` is left;
 //! 7. **virtual steps**: verification, audit, synthesis, and the questions of the metrics profile;
-//! 8. **checks**: everything that is referred to exists;
+//! 8. **checks**: everything that is referred to exists, and every context key that a condition reads is declared;
 //! 9. **loops**: what decides each, and what its body is;
 //! 10. **lints**: what an author should look at.
 //!
@@ -33,6 +33,7 @@
 
 mod bindings;
 mod checks;
+mod context_keys;
 mod draft;
 mod emit;
 mod functions;
@@ -49,7 +50,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{
-    compiled::CompiledWorkflow,
+    compiled::{CompiledWarning, CompiledWorkflow},
     ids::SourceOrigin,
     problem::{Problem, ProblemCode, overlaps, report},
     source::{self, Format, Source},
@@ -74,6 +75,9 @@ pub struct Compiled {
     pub workflow: CompiledWorkflow,
     /// Which pass made what, in the order of the passes.
     pub explanation: Vec<PassNote>,
+    /// Further warnings, sorted. They are not in the hash: a file that has not changed keeps it when the program
+    /// learns to warn of more.
+    pub advice: Vec<CompiledWarning>,
 }
 
 /// What one pass did in one place.
@@ -164,12 +168,16 @@ pub fn compile_with(
     bindings::sentinels(&mut context, &mut nodes);
     virtual_steps::insert(&mut context, &mut nodes, source.metrics_profile);
     checks::check(&mut context, &mut nodes);
+    context_keys::check(&mut context, &mut nodes);
     let workflow = emit::emit(&mut context, source, nodes);
     match workflow {
         Some(workflow) if context.problems.is_empty() => {
             let mut explanation = context.notes;
             explanation.sort_by_key(|note| note.pass);
-            Ok(Compiled { workflow, explanation })
+            let mut advice = context.advice;
+            advice.sort();
+            advice.dedup();
+            Ok(Compiled { workflow, explanation, advice })
         }
         _ => Err(report(context.problems)),
     }

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::context_keys::ContextKeys;
 use super::places::Places;
 use crate::record::{
     Autonomy, Capability, DelimiterSafe, NonAssumableChoiceKind, RiskPolicy, StepName, UserOnlyDependency,
@@ -147,6 +148,13 @@ pub struct Step {
     /// The step is skipped while this does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
+    /// The context keys that have to be there before the step: the author's, and those of its run condition that
+    /// an earlier step produces.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requires_context: ContextKeys,
+    /// The context keys that have to be there once the step is done.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub produces_context: ContextKeys,
     /// Whether a person has to agree before it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
@@ -397,6 +405,9 @@ pub struct Loop {
     /// The loop is skipped while this does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
+    /// The context keys that have to be there before the loop begins.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requires_context: ContextKeys,
     /// The name of the iteration, from 1, in prompts and conditions.
     pub iteration_var: String,
     /// Where it comes from.
@@ -549,6 +560,8 @@ pub enum WarningCode {
     LoopReadsContext,
     /// Criteria that a flag could satisfy.
     FlagOnlyCriteria,
+    /// A condition that reads a context key which no step declares.
+    UndeclaredContextKey,
 }
 
 /// A condition on the context, in the author's grammar. See the `condition` module.
@@ -586,6 +599,11 @@ impl CompiledWorkflow {
     /// The items of the top level before `place` that have a run condition, in order.
     pub(crate) fn conditional_before(&self, place: usize) -> impl Iterator<Item = usize> + use<'_> {
         self.places.of(self).conditional.iter().copied().take_while(move |other| *other < place)
+    }
+
+    /// The keys of the context that something declares, by name.
+    pub fn declared_keys(&self) -> &ContextKeys {
+        &self.places.of(self).declared
     }
 
     /// The loop of an id.

@@ -21,9 +21,13 @@
 //! puts it in place, and a compiled workflow holds none outside of its loops.
 
 mod compare;
+mod partial;
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
+
+pub(crate) use compare::equal;
+pub(crate) use partial::evaluate_knowing;
 
 use super::{
     compiled::Condition,
@@ -123,6 +127,15 @@ pub(crate) fn pattern(text: &str, flags: &str) -> Result<Regex, String> {
 /// Whether a condition cannot hold, whatever the context.
 pub(crate) fn never_holds(condition: &Value) -> bool {
     constant(condition, 1) == Some(false)
+}
+
+/// The variables that a condition reads, each once, in the order of the text.
+pub(crate) fn keys(condition: &Condition) -> Vec<&str> {
+    let mut found = Vec::new();
+    variables(&condition.0, &mut found);
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|key| seen.insert(*key));
+    found
 }
 
 /// The variables that a condition reads, in the order of the text.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::compiled::{ConfirmationKind, Step};
 use super::condition;
+use crate::placeholder;
 use crate::record::{Autonomy, NonAssumableChoiceKind, UserOnlyDependency};
 
 /// The kind of the artifact that answers a need.
@@ -81,7 +82,7 @@ impl Need<'_> {
         }
     }
 
-    /// An answer, for pasting.
+    /// An answer, for pasting; its words are still to be filled in.
     pub fn example(&self) -> String {
         let by = match self.giver {
             Giver::User => "user",
@@ -89,7 +90,7 @@ impl Need<'_> {
         };
         canon::canonical::string_of(&json!({
             "kind": ANSWER_KIND, "dependencyId": self.id, "answeredBy": by, "outcome": "given",
-            "answer": "what was said, in a sentence",
+            "answer": placeholder::ANSWER,
         }))
     }
 }

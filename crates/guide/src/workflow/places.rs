@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use super::compiled::{CompiledWorkflow, SequenceItem};
+use super::context_keys::ContextKeys;
 
 /// Places in a workflow, found at the first question.
 ///
@@ -20,6 +21,8 @@ pub(super) struct Table {
     pub(super) sequence: BTreeMap<String, usize>,
     /// The items of the top level that have a run condition, in order.
     pub(super) conditional: Vec<usize>,
+    /// The declared keys of the context. The compiler lets nobody declare one twice with two types.
+    pub(super) declared: ContextKeys,
 }
 
 impl Places {
@@ -52,7 +55,14 @@ impl Table {
                 conditional.push(place);
             }
         }
-        Self { steps, sequence, conditional }
+        let of_steps =
+            workflow.steps.iter().flat_map(|step| [&step.produces_context, &step.requires_context]);
+        let of_loops = workflow.loops.iter().map(|looped| &looped.requires_context);
+        let mut declared = ContextKeys::new();
+        for (key, declaration) in of_steps.chain(of_loops).flatten() {
+            declared.entry(key.clone()).or_insert_with(|| declaration.clone());
+        }
+        Self { steps, sequence, conditional, declared }
     }
 }
 

@@ -84,6 +84,10 @@ canon::error_codes! {
         LoopTooDeep => "LOOP_TOO_DEEP",
         /// A loop's body names a step that is not there, or that cannot be a body.
         InvalidBody => "INVALID_BODY",
+        /// A condition reads a context key that no step declares, in a file that declares others.
+        UndeclaredContextKey => "UNDECLARED_CONTEXT_KEY",
+        /// A context key is declared with two types.
+        ContextKeyConflict => "CONTEXT_KEY_CONFLICT",
         /// No step can ever run.
         NotStartable => "NOT_STARTABLE",
     }

@@ -17,6 +17,7 @@
 //! ```
 
 mod blocks;
+mod context_keys;
 mod definitions;
 mod loops;
 mod model;

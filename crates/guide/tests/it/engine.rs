@@ -67,7 +67,7 @@ fn missing_notes_block_and_the_retry_goes_on_from_the_blocked_node() {
     let steps = json!([{"id": "one", "title": "One", "prompt": "Do it."}, plain("two")]);
     let mut run = Harness::start(workflow(steps), json!({}), None);
     let root = run.root.clone();
-    let block = run.advance(&root, Call::context(json!({"dropped": 1})));
+    let block = run.advance(&root, Call::context(json!({"kept": 1})));
     assert_eq!(run.state.node(&block).unwrap().kind, NodeKind::BlockedAttempt);
     assert_eq!(blocker_codes(run.snapshot(&block)), [BlockerCode::MissingRequiredNotes]);
     assert!(
@@ -77,10 +77,7 @@ fn missing_notes_block_and_the_retry_goes_on_from_the_blocked_node() {
     );
     assert_eq!(run.pending(&block).as_deref(), Some("one"), "the same step is pending");
     let run_id = run.state.runs()[0].id.clone();
-    assert!(
-        !run.state.context(&run_id).contains_key("dropped"),
-        "the context of a blocked attempt is dropped"
-    );
+    assert!(run.state.context(&run_id).contains_key("kept"), "the context of a blocked attempt is kept");
     let next = run.advance(&block, Call::notes("did it"));
     assert_eq!(run.pending(&next).as_deref(), Some("two"));
 }

@@ -368,7 +368,10 @@ fn notes_stand_first_and_artifacts_in_the_order_of_their_digests() {
         let first = outputs.next().unwrap();
         assert_eq!(
             first,
-            (OutputChannel::Recap, OutputPayload::Notes { notes_markdown: "did it".to_owned() })
+            (
+                OutputChannel::Recap,
+                OutputPayload::Notes { notes_markdown: "did it".to_owned(), sent_bytes: None }
+            )
         );
         outputs
             .map(|(_, payload)| match payload {
@@ -399,9 +402,9 @@ fn notes_are_cut_at_their_budget_between_two_characters_and_say_so() {
         let root = run.root.clone();
         run.advance(&root, Call::notes(notes));
         let kept = run.events.iter().find_map(|event| match &event.data {
-            EventData::NodeOutputAppended { payload: OutputPayload::Notes { notes_markdown }, .. } => {
-                Some(notes_markdown.clone())
-            }
+            EventData::NodeOutputAppended {
+                payload: OutputPayload::Notes { notes_markdown, .. }, ..
+            } => Some(notes_markdown.clone()),
             _ => None,
         });
         let kept = kept.unwrap();

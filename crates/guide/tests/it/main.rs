@@ -4,6 +4,7 @@
 
 mod bundles;
 mod compile;
+mod context_keys;
 mod engine;
 mod error_pages;
 mod harness;

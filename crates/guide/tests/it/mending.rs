@@ -275,7 +275,8 @@ fn notes_that_cannot_be_corrected_are_refused() {
     for (name, node, artifact, expected) in [
         ("at the beginning", &root, corrects("x"), "left no notes"),
         ("where there are none", &second, corrects("x"), "left no notes"),
-        ("with nothing", &second, corrects(" "), "says nothing"),
+        ("with nothing", &second, corrects(" "), "is empty, or still the placeholder"),
+        ("with the placeholder", &second, corrects(guide::placeholder::CORRECTION), "still the placeholder"),
         ("without notes", &second, json!({"kind": "wr.notes_correction"}), "missing field"),
     ] {
         let before = run.events.len();

@@ -311,7 +311,7 @@ fn a_step_says_in_its_prompt_what_it_needs_and_how_to_send_it() {
         "**USER NEEDED (System):**",
         "- `token` (a secret or token; only the user can give it): A token for registry.example. Never send the secret itself",
         "- `drop` (a choice about what cannot be taken back; only the user can give it): Drop it?",
-        r#"- Example: `{"answer":"what was said, in a sentence","answeredBy":"user","dependencyId":"token""#,
+        r#"- Example: `{"answer":"<what was said, in a sentence>","answeredBy":"user","dependencyId":"token""#,
     ];
     for line in lines {
         assert!(shown.contains(line), "{line}\nis not in\n{shown}");

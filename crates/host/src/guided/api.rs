@@ -111,6 +111,9 @@ pub struct Reply {
     pub next_intent: NextIntent,
     /// The exact next call.
     pub next_call: Option<NextCall>,
+    /// The call that shows the newest place of the run, when this reply is about an earlier one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest_call: Option<NextCall>,
     /// Why the step was not taken.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<BlockedReply>,
@@ -259,6 +262,9 @@ pub struct CheckpointReply {
     pub resume_token: String,
     /// Carrying on now.
     pub next_call: NextCall,
+    /// What the caller should know besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A call to find a run again.

@@ -3,15 +3,15 @@
 use std::sync::PoisonError;
 
 use guide::engine::{self, Checkpoint};
-use guide::record::NodeId;
+use guide::record::{NodeId, OutputChannel};
 use guide::token::{self, Keyring, StatePayload, Token};
 use serde_json::json;
 
-use super::Guided;
 use super::api::{CheckpointReply, NextCall};
 use super::refusal::{Refusal, inconsistent};
 use super::reply::run_words;
 use super::sessions::Session;
+use super::{Guided, cut_notes};
 
 impl Guided {
     /// Makes a checkpoint. The same token sent again gets the same answer.
@@ -24,7 +24,7 @@ impl Guided {
         notes: Option<&str>,
     ) -> Result<CheckpointReply, Refusal> {
         let keyring = self.keyring()?;
-        let payload = token::verify(&keyring, checkpoint_token)?.into_checkpoint()?;
+        let payload = token::verify_checkpoint(&keyring, checkpoint_token)?;
         let place =
             self.place_of(&payload.session_id, &payload.node_id, Some(payload.attempt_id.clone()), None)?;
         {
@@ -74,6 +74,12 @@ impl Guided {
                 workflow_hash: run.workflow_hash,
             }),
         );
+        let notes = session
+            .state
+            .node(made)
+            .into_iter()
+            .flat_map(|made| session.state.outputs_of(made, OutputChannel::Recap));
+        let warnings = notes.filter_map(cut_notes::warning).collect();
         // The attempt that was next when the checkpoint was made, so that a replay gives the same bytes
         // however far the run went since.
         let made_at = session.state.node(made).map(|made| made.created_index);
@@ -93,6 +99,7 @@ impl Guided {
                 tool: "continue_workflow",
                 params: json!({"continueToken": token::mint_short(keyring, &position), "intent": "advance"}),
             },
+            warnings,
         })
     }
 }

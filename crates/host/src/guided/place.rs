@@ -76,7 +76,7 @@ impl Guided {
     /// # Errors
     /// Tokens that nobody here signed.
     pub fn session_of_checkpoint(&self, checkpoint_token: &str) -> Result<SessionId, Refusal> {
-        Ok(token::verify(&self.keyring()?, checkpoint_token)?.into_checkpoint()?.session_id)
+        Ok(token::verify_checkpoint(&self.keyring()?, checkpoint_token)?.session_id)
     }
 
     fn session_of(&self, text: &str, keyring: &Keyring) -> Result<SessionId, Refusal> {

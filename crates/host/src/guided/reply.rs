@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use guide::derive;
 use guide::interpret::visible_context;
-use guide::project::recap::{ancestor_recap, branch_summary};
+use guide::project::preferred_tip;
+use guide::project::recap::{
+    BranchSummary, RecapEntry, ancestor_recap, branch_summary, has_moved_on, is_newest_place,
+};
 use guide::record::{AttemptId, Autonomy, Block, EngineState, ExecutionSnapshot, NodeKind};
 use guide::render::{self, Citing, Facts, Occasion, Recovery};
 use guide::state::{Node, Run};
@@ -14,8 +17,8 @@ use guide::workflow::needs::needs;
 use serde_json::{Map, Value, json};
 
 use super::api::{BlockedReply, NextCall, NextIntent, PendingStep, Reply, ReplyKind, RunWords, Validation};
-use super::gaps;
 use super::sessions::Session;
+use super::{cut_notes, gaps, missing_context};
 
 /// How much of a goal a description repeats.
 const GOAL_CHARACTERS: usize = 120;
@@ -84,10 +87,16 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     } else {
         NextIntent::PerformPendingThenContinue
     };
-    let next_call = tokens.short.as_ref().map(|token| NextCall {
-        tool: "continue_workflow",
-        params: json!({"continueToken": token, "intent": "advance"}),
+    let wanted = missing_context::wanted(workflow, state, &context);
+    let next_call = tokens.short.as_ref().map(|token| {
+        let mut params = json!({"continueToken": token, "intent": "advance"});
+        if !wanted.is_empty() {
+            params["context"] = wanted.into();
+        }
+        NextCall { tool: "continue_workflow", params }
     });
+    let mut warnings = gaps::warnings(ingredients);
+    warnings.extend(cut_notes::warnings(ingredients));
     Reply {
         // Somebody who only asks where the run is was refused nothing.
         kind: if blocked.is_some() && moment == Moment::Advance { ReplyKind::Blocked } else { ReplyKind::Ok },
@@ -101,10 +110,11 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         preferences: node.preferences,
         next_intent,
         next_call,
+        latest_call: latest_call(ingredients),
         blocked,
         step_context: step_context(node),
         open_gaps: gaps::open(ingredients),
-        warnings: gaps::warnings(ingredients),
+        warnings,
     }
 }
 
@@ -212,6 +222,25 @@ fn blocked(ingredients: &Ingredients<'_>, tokens: &Tokens) -> Option<BlockedRepl
     })
 }
 
+/// The call that shows the newest place of the run, for somebody who came back to an earlier one.
+fn latest_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
+    let Ingredients { session, run, node, keyring, moment, .. } = *ingredients;
+    if moment != Moment::Return || is_newest_place(&session.state, run, node) {
+        return None;
+    }
+    let state = StatePayload {
+        session_id: session.state.session_id().clone(),
+        run_id: run.id.clone(),
+        node_id: preferred_tip(&session.state, run)?.id.clone(),
+        workflow_hash: run.workflow_hash,
+    };
+    let token = token::mint(keyring, &Token::State(state));
+    Some(NextCall {
+        tool: "continue_workflow",
+        params: json!({"continueToken": token, "intent": "rehydrate"}),
+    })
+}
+
 /// Whether a run of this autonomy stops for what the pending step needs of the user.
 fn awaits_user(
     workflow: &CompiledWorkflow,
@@ -249,36 +278,50 @@ fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
         .flat_map(|summary| &summary.downstream.entries)
         .map(|entry| entry.text.as_str())
         .collect();
-    let branches = summary.as_ref().map(|summary| {
-        let mut text = format!(
-            "This node has moved on already: {} steps, {} blocked attempts and {} checkpoints were made from it. \
-             Advancing it makes a new branch.",
-            summary.steps, summary.blocked_attempts, summary.checkpoints
-        );
-        if !summary.on_preferred_branch {
-            text.push_str(" It is not on the branch that was worked on last.");
-        }
-        for entry in &summary.downstream.entries {
-            text.push_str(&format!("\n\nStep {} later: {}", entry.step_ordinal, entry.text));
-        }
-        text
-    });
+    let branches = summary.as_ref().and_then(|summary| branches(node, summary));
+    let entitled = |entry: RecapEntry| {
+        // Notes stand on the node that they led to; they are about the step before it.
+        let led_to = session.state.node(&entry.node_id).is_some_and(|node| node.kind == NodeKind::Step);
+        let step = if led_to { entry.step_ordinal.saturating_sub(1) } else { entry.step_ordinal };
+        (format!("step {step} of this path"), entry.text)
+    };
     let recap = ancestor_recap(&session.state, node, budget);
-    let notes = recap
-        .entries
-        .into_iter()
-        .map(|entry| {
-            // Notes stand on the node that they led to; they are about the step before it.
-            let led_to = session.state.node(&entry.node_id).is_some_and(|node| node.kind == NodeKind::Step);
-            let step = if led_to { entry.step_ordinal.saturating_sub(1) } else { entry.step_ordinal };
-            (format!("step {step} of this path"), entry.text)
-        })
-        .collect();
+    let notes = recap.entries.into_iter().map(entitled).collect();
     let pending = snapshot.state().pending();
     let loops: Vec<&str> =
         pending.iter().flat_map(|pending| &pending.loop_path).map(|entry| entry.loop_id.as_str()).collect();
     let step = pending.and_then(|pending| workflow.step(&pending.step_id));
     let citing = step.map(|step| Citing { step, loops: &loops });
     let functions = render::recovered_functions(workflow, citing, &downstream.join("\n"));
-    Recovery { branches, notes, functions }
+    let later = summary.map(|summary| summary.downstream.entries).unwrap_or_default();
+    let later = later.into_iter().map(entitled).collect();
+    Recovery { branches, later, notes, functions }
+}
+
+/// What was made from a node, and what advancing it means now.
+fn branches(node: &Node, summary: &BranchSummary) -> Option<String> {
+    let counted = |count: usize, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        more => Some(format!("{more} {many}")),
+    };
+    let mut sentences = Vec::new();
+    if has_moved_on(node) {
+        let made = [
+            counted(summary.steps, "step", "steps"),
+            counted(summary.blocked_attempts, "blocked attempt", "blocked attempts"),
+        ];
+        let made: Vec<String> = made.into_iter().flatten().collect();
+        sentences.push(format!(
+            "This place was advanced before ({}). Advancing it again makes a new branch.",
+            made.join(" and ")
+        ));
+    }
+    if let Some(checkpoints) = counted(summary.checkpoints, "checkpoint", "checkpoints") {
+        sentences.push(format!("It has {checkpoints}, which make no branch."));
+    }
+    if !summary.on_preferred_branch {
+        sentences.push("It is not on the branch that was worked on last.".to_owned());
+    }
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }

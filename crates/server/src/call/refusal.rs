@@ -1,11 +1,11 @@
-//! Calls that cannot be read, and how to mend them.
+//! Calls that cannot be read, and what to do about them.
 
-use canon::canonical;
 use canon::error::Envelope;
 use canon::nearest::nearest;
 use serde_json::{Map, Value, json};
 
-use crate::tool::parameter::{Kind, Mistake, Parameter, check_value};
+use super::offered;
+use crate::tool::parameter::Mistake;
 use crate::tool::{Definition, Tool};
 
 canon::error_codes! {
@@ -24,10 +24,8 @@ canon::error_codes! {
 const SHOWN: usize = 8;
 /// The longest message of one mistake in the details.
 const MISTAKE_BYTES: usize = 512;
-/// The largest value of the caller's that an example repeats, as canonical JSON.
-const ECHO_BYTES: usize = 256;
 
-/// A call with mistakes. Says each of them, and what the call was probably meant to be.
+/// A call with mistakes. Says each of them, and offers the call again as far as the caller wrote it.
 pub(super) fn mistaken(
     definition: &Definition,
     arguments: &Map<String, Value>,
@@ -56,91 +54,11 @@ pub(super) fn mistaken(
         .collect();
     Envelope::new(SurfaceErrorCode::Validation, message)
         .suggest(format!(
-            "Nothing was done. Mend what details.issues names and call {name} again; details.example is the call as it \
-             was probably meant."
+            "Nothing was done. Fix what details.issues names and call {name} again. details.example has your own values \
+             where they can be used; replace each placeholder in angle brackets, which is refused as it is."
         ))
         .detail("issues", issues)
-        .detail("example", json!({"name": name, "arguments": mended(definition, arguments, mistakes)}))
-}
-
-/// The call as it was probably meant: what is right stays, slips of the pen are corrected, and what
-/// is missing comes from the example of the definition.
-fn mended(definition: &Definition, arguments: &Map<String, Value>, mistakes: &[Mistake]) -> Value {
-    let mut call = Map::new();
-    for parameter in definition.parameters {
-        if let Some(value) = given(parameter, arguments, mistakes) {
-            call.insert(parameter.name.to_owned(), value);
-        } else if parameter.required {
-            call.insert(parameter.name.to_owned(), example_of(parameter));
-        }
-    }
-    if definition.tool == Tool::ContinueWorkflow {
-        complete_continue(definition, &mut call);
-    }
-    call.into()
-}
-
-/// The caller's value of a parameter, under its name or under one near to it, if it is worth repeating.
-fn given(
-    parameter: &'static Parameter,
-    arguments: &Map<String, Value>,
-    mistakes: &[Mistake],
-) -> Option<Value> {
-    let misspelt = || {
-        let slip = mistakes.iter().find(|mistake| {
-            mistake.nearest == Some(parameter.name) && arguments.contains_key(&mistake.path)
-        })?;
-        arguments.get(&slip.path)
-    };
-    let value = arguments.get(parameter.name).or_else(misspelt).filter(|value| !value.is_null())?;
-    let mut wrong = Vec::new();
-    check_value(parameter.kind, parameter.name, value, &mut wrong);
-    if wrong.is_empty() && canonical::string_of(value).len() <= ECHO_BYTES {
-        return Some(value.clone());
-    }
-    // A choice that was nearly hit is repeated as it was meant.
-    match (parameter.kind, wrong.first().and_then(|mistake| mistake.nearest)) {
-        (Kind::Choice(_), Some(near)) => Some(near.into()),
-        _ => Some(example_of(parameter)),
-    }
-}
-
-/// A handle and an intent: what the list of parameters alone cannot ask for.
-fn complete_continue(definition: &Definition, call: &mut Map<String, Value>) {
-    if call.contains_key("continueToken") {
-        call.remove("stateToken");
-        call.remove("ackToken");
-    } else if !call.contains_key("stateToken") {
-        call.remove("ackToken");
-        insert_example(definition, "continueToken", call);
-    }
-    if !call.contains_key("intent") {
-        let state_alone = call.contains_key("stateToken") && !call.contains_key("ackToken");
-        let rehydrates = state_alone && !call.contains_key("output");
-        call.insert("intent".to_owned(), if rehydrates { "rehydrate" } else { "advance" }.into());
-    }
-    if call["intent"] == "rehydrate" {
-        for name in ["output", "context", "preferences"] {
-            call.remove(name);
-        }
-        return;
-    }
-    insert_example(definition, "output", call);
-    if call.contains_key("stateToken") {
-        insert_example(definition, "ackToken", call);
-    }
-}
-
-fn insert_example(definition: &Definition, name: &str, call: &mut Map<String, Value>) {
-    let parameter = definition.parameters.iter().find(|parameter| parameter.name == name);
-    if let Some(parameter) = parameter {
-        call.entry(name).or_insert_with(|| example_of(parameter));
-    }
-}
-
-fn example_of(parameter: &Parameter) -> Value {
-    serde_json::from_str(parameter.example)
-        .expect("the example of a parameter is JSON; a test reads every one")
+        .detail("example", json!({"name": name, "arguments": offered::arguments(definition, arguments)}))
 }
 
 /// Arguments over the bound.
@@ -172,7 +90,7 @@ pub fn unknown_tool(name: &str) -> Envelope {
             envelope
                 .suggest(format!("Did you mean {}?", tool.name()))
                 .detail("nearest", tool.name())
-                .detail("example", json!({"name": tool.name(), "arguments": definition.example_arguments()}))
+                .detail("example", json!({"name": tool.name(), "arguments": offered::blank(definition)}))
         }
         None => envelope.suggest(format!("The tools are {}.", names.join(", "))),
     }
@@ -186,7 +104,7 @@ pub fn arguments_not_an_object(tool: Tool) -> Envelope {
     Envelope::new(SurfaceErrorCode::Validation, format!("The arguments of {name} are not an object."))
         .suggest("Nothing was done. Send the arguments as a JSON object, not as text and not as a list.")
         .detail("issues", json!([{"path": "", "message": "`arguments` has to be an object."}]))
-        .detail("example", json!({"name": name, "arguments": definition.example_arguments()}))
+        .detail("example", json!({"name": name, "arguments": offered::blank(definition)}))
 }
 
 /// A call in which the program itself failed.

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
+use guide::placeholder;
 use guide::record::BlockerCode;
+use guide::render::quoted;
 use host::guided::api::{
     BlockedReply, CheckpointReply, NextCall, NextIntent, OpenGaps, Reply, ReplyKind, ResumeReply, RunWords,
 };
@@ -14,12 +16,10 @@ use super::one_line;
 pub(super) fn reply(reply: &Reply) -> String {
     let mut text = first_line(&reply.run);
     if reply.kind == ReplyKind::Blocked {
-        text.push_str(
-            "BLOCKED: this step was not taken. What is in the way stands below the step, under SYSTEM.\n",
-        );
+        text.push_str("BLOCKED: the step was not accepted. Fix the blockers below the step, under SYSTEM.\n");
     }
     if let Some(step) = &reply.pending {
-        let _ = write!(text, "\n# {}\n\n", step.title);
+        let _ = write!(text, "\n# {}\n\n", one_line(&step.title));
         if let Some(role) = &step.agent_role {
             let _ = write!(text, "Your role: {role}\n\n");
         }
@@ -27,7 +27,7 @@ pub(super) fn reply(reply: &Reply) -> String {
     }
     text.push_str("\n---\nSYSTEM\n\n");
     for warning in &reply.warnings {
-        let _ = write!(text, "Warning: {warning}\n\n");
+        let _ = write!(text, "Warning: {}\n\n", one_line(warning));
     }
     if let Some(facts) = &reply.step_context {
         let _ = write!(text, "Recorded about the step before:\n\n{}\n", fenced(facts));
@@ -51,14 +51,12 @@ pub(super) fn reply(reply: &Reply) -> String {
 
 fn blockers(kind: ReplyKind, blocked: &BlockedReply) -> String {
     let mut text = String::from(match kind {
-        ReplyKind::Blocked => {
-            "BLOCKED: the step was not taken, and the run has not moved. What is in the way:\n\n"
-        }
-        ReplyKind::Ok => "The last attempt at this step was blocked. What was in the way:\n\n",
+        ReplyKind::Blocked => "BLOCKED: the step was not accepted, and the run has not moved. Blockers:\n\n",
+        ReplyKind::Ok => "The last attempt at this step was blocked. Blockers:\n\n",
     });
     for blocker in blocked.blockers.blockers() {
         let code = json!(blocker.code);
-        let _ = writeln!(text, "- {}: {}", code.as_str().unwrap_or_default(), blocker.message);
+        let _ = writeln!(text, "- {}: {}", code.as_str().unwrap_or_default(), indented(&blocker.message));
         if let Some(fix) = &blocker.suggested_fix {
             let _ = writeln!(text, "  Fix: {}", indented(fix));
         }
@@ -108,7 +106,7 @@ fn gaps(is_complete: bool, open: &OpenGaps) -> String {
         let _ = writeln!(text, "- {} ({severity}): {}", gap.gap_id, indented(&gap.summary));
     }
     let example = json!({"kind": "wr.gap_resolution", "gapId": open.gaps.first().map(|gap| &gap.gap_id),
-        "summary": "how it was closed"});
+        "summary": placeholder::CLOSED});
     let _ = write!(
         text,
         "\n{how}\n\n{}\nOne that only the user could close needs `answeredBy`: \"user\" as well, and the user's words.\n\n",
@@ -140,9 +138,9 @@ fn next(reply: &Reply) -> String {
     };
     let lead = match (reply.kind, reply.next_intent) {
         (ReplyKind::Blocked, _) if lacks_answer(reply) => {
-            "Ask the user for what is missing, and WAIT for the answer. Mend everything else above, then call"
+            "Ask the user for what is missing, and WAIT for the answer. Fix every other blocker above, then call"
         }
-        (ReplyKind::Blocked, _) => "Mend everything above, then call",
+        (ReplyKind::Blocked, _) => "Fix every blocker above, then call",
         (ReplyKind::Ok, NextIntent::PerformPendingThenContinue) => {
             "Do the step above, all of it. When it is done, call"
         }
@@ -150,16 +148,32 @@ fn next(reply: &Reply) -> String {
             "This step needs the user: what for stands above, under USER NEEDED. Do it, show the user what you have, ask, \
              and WAIT for the answer. Only then, and with the answer among the artifacts, call"
         }
+        (ReplyKind::Ok, NextIntent::RehydrateOnly) if reply.latest_call.is_some() => {
+            "To take another way from this earlier place instead, do the step above, then call"
+        }
         (ReplyKind::Ok, NextIntent::RehydrateOnly) => {
             "Nothing was changed: this is where the run is. Do the step above unless it is done already, then call"
         }
         (ReplyKind::Ok, NextIntent::Complete) => "Nothing is pending. To look at the run again, call",
     };
-    let mut text = format!("{lead} {} with\n\n{}\n", call.tool, fenced(&call.params));
+    let mut text = String::new();
+    if let Some(latest) = &reply.latest_call {
+        text.push_str(&self::call(
+            "Nothing was changed. This is an earlier place: the run has moved on since. To go to its newest place, call",
+            latest,
+        ));
+    }
+    text.push_str(&self::call(lead, call));
     if reply.next_intent != NextIntent::Complete {
         text.push_str(
             "and add `output`: `notesMarkdown` with what you did, found and decided, and `artifacts` if the step asks for \
              them. Add `context` only for facts that changed. Use each token only for the run named above.\n\n",
+        );
+    }
+    if reply.kind == ReplyKind::Blocked {
+        text.push_str(
+            "The `context` and `preferences` of this attempt were kept and hold from now on. Its notes were not: send \
+             `output` again, whole. Replace each placeholder in angle brackets: it is refused as it is.\n\n",
         );
     }
     if let Some(token) = &reply.checkpoint_token {
@@ -181,10 +195,15 @@ fn lacks_answer(reply: &Reply) -> bool {
 /// A reply to `checkpoint_workflow`.
 pub(super) fn checkpoint(reply: &CheckpointReply) -> String {
     format!(
-        "{}\nThis place is bookmarked. The step stays pending.\n\n---\nSYSTEM\n\n{}To come back, from any \
+        "{}\nThis place is bookmarked. The step stays pending.\n\n---\nSYSTEM\n\n{}{}To come back, from any \
          conversation, call continue_workflow with\n\n{}\nGive the user that token if the conversation ends here; \
          resume_session finds the run as well.\n",
         first_line(&reply.run),
+        reply
+            .warnings
+            .iter()
+            .map(|warning| format!("Warning: {}\n\n", one_line(warning)))
+            .collect::<String>(),
         call("To carry on now, call", &reply.next_call),
         fenced(&json!({"continueToken": reply.resume_token, "intent": "rehydrate"})),
     )
@@ -192,7 +211,10 @@ pub(super) fn checkpoint(reply: &CheckpointReply) -> String {
 
 /// A reply to `resume_session`.
 pub(super) fn resume(reply: &ResumeReply) -> String {
-    reply.warnings.iter().fold(found(reply), |text, warning| text + &format!("\nNote: {warning}\n"))
+    reply
+        .warnings
+        .iter()
+        .fold(found(reply), |text, warning| text + &format!("\nNote: {}\n", one_line(warning)))
 }
 
 fn found(reply: &ResumeReply) -> String {
@@ -219,11 +241,10 @@ fn found(reply: &ResumeReply) -> String {
             word("confidence"),
         );
         if let Some(why) = candidate["matchExplanation"].as_str() {
-            let _ = writeln!(text, "   Why: {why}");
+            let _ = writeln!(text, "   Why: {}", one_line(why));
         }
         if let Some(snippet) = candidate["snippet"].as_str().filter(|snippet| !snippet.trim().is_empty()) {
-            let quoted: String = snippet.trim().lines().map(|line| format!("   > {line}\n")).collect();
-            text.push_str(&quoted);
+            let _ = writeln!(text, "{}", quoted(snippet.trim(), "   > "));
         }
         let next = &candidate["nextCall"];
         if next.is_object() {
@@ -247,7 +268,8 @@ fn first_line(run: &RunWords) -> String {
     format!("Run: {}\n", one_line(&run.description))
 }
 
-/// Text of several lines within an item of a list.
+/// Text of several lines within an item of a list: no line after the first can be taken for the program's.
 fn indented(text: &str) -> String {
-    text.trim_end().replace('\n', "\n  ")
+    let quoted = quoted(text, "  > ");
+    quoted.strip_prefix("  > ").unwrap_or(&quoted).to_owned()
 }

@@ -1,5 +1,6 @@
 //! The definitions, in words that an agent understands on first sight.
 
+use guide::placeholder;
 use guide::record::budgets;
 use guide::workflow::registry::tags;
 
@@ -38,7 +39,7 @@ const WORKSPACE: Parameter = Parameter {
     required: false,
     about: "Absolute path of the folder you are working in. Workflows of that project are found only with it. \
             Leave it out only when there is no such folder.",
-    example: "\"/home/me/project\"",
+    placeholder: "<absolute path of the folder you are working in>",
 };
 
 const WORKFLOW_ID: Parameter = Parameter {
@@ -46,7 +47,7 @@ const WORKFLOW_ID: Parameter = Parameter {
     kind: Kind::Text { max_bytes: ID_BYTES },
     required: true,
     about: "Id of a workflow, exactly as list_workflows gives it.",
-    example: "\"wr.bug_investigation\"",
+    placeholder: "<workflowId from list_workflows>",
 };
 
 const PREFERENCES: Parameter = Parameter {
@@ -59,7 +60,7 @@ const PREFERENCES: Parameter = Parameter {
             about: "guided: a person follows along, and every confirmation is waited for. full_auto_stop_on_user_deps: \
                     only what the user alone can give is waited for. full_auto_never_stop: never stop; what is missing is \
                     recorded as a gap.",
-            example: "\"guided\"",
+            placeholder: "<autonomy>",
         },
         Parameter {
             name: "riskPolicy",
@@ -67,13 +68,13 @@ const PREFERENCES: Parameter = Parameter {
             required: false,
             about: "conservative: stop when in doubt. balanced: an unknown capability is a warning. aggressive: a \
                     missing one is a warning too.",
-            example: "\"conservative\"",
+            placeholder: "<riskPolicy>",
         },
     ]),
     required: false,
     about: "How autonomous the run is from here on. Send it only when the user asks for a change, and only the member \
             that changes: the other stays as it is. A run begins guided and conservative.",
-    example: r#"{"autonomy":"guided"}"#,
+    placeholder: "<an object with autonomy, riskPolicy or both>",
 };
 
 const NOTES: Parameter = Parameter {
@@ -83,7 +84,7 @@ const NOTES: Parameter = Parameter {
     required: false,
     about: "What you did, found and decided in this step, in Markdown. Most steps ask for it. Write it for somebody \
             who has nothing but these notes.",
-    example: r#""Reproduced with an empty file: the reader never returns.""#,
+    placeholder: placeholder::NOTES,
 };
 
 static LIST: Definition = Definition {
@@ -102,14 +103,14 @@ static LIST: Definition = Definition {
             kind: Kind::Names(tag_ids),
             required: false,
             about: "Gives every workflow that carries any of these tags, in full.",
-            example: r#"["investigation"]"#,
+            placeholder: "<a list of tags>",
         },
         Parameter {
             name: "includeSources",
             kind: Kind::Flag,
             required: false,
             about: "Adds where workflows come from, and which source won.",
-            example: "true",
+            placeholder: "<true or false>",
         },
     ],
     aliases: &[],
@@ -142,7 +143,7 @@ static INSPECT: Definition = Definition {
             kind: Kind::Choice(INSPECT_MODES),
             required: false,
             about: "metadata: name, description and version. preview (the default): the whole compiled workflow.",
-            example: "\"preview\"",
+            placeholder: "<mode>",
         },
     ],
     aliases: &[],
@@ -172,7 +173,7 @@ static START: Definition = Definition {
             kind: Kind::Text { max_bytes: GOAL_BYTES },
             required: true,
             about: "What the user wants, in a sentence. Names the run in every later reply.",
-            example: "\"find out why the import hangs on empty files\"",
+            placeholder: "<what the user wants, in a sentence>",
         },
         WORKSPACE,
         Parameter {
@@ -180,7 +181,7 @@ static START: Definition = Definition {
             kind: Kind::Object,
             required: false,
             about: "Inputs that the workflow asks for, by name. At most 256 KiB of JSON.",
-            example: r#"{"ticket":"IMP-17"}"#,
+            placeholder: "<an object with the facts to set, by name>",
         },
         PREFERENCES,
         Parameter {
@@ -188,7 +189,7 @@ static START: Definition = Definition {
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
             about: "Session (sess_…) that handed this task to you, when another run delegated it.",
-            example: "\"sess_0123456789abcdef\"",
+            placeholder: "<sess_… of the session that delegated this task>",
         },
     ],
     aliases: &[Alias { name: "contextVariables", path: &["context"] }],
@@ -212,7 +213,7 @@ static CONTINUE: Definition = Definition {
               run is and changes nothing (intent rehydrate).",
     when: &[
         "advance: when the pending step is done, with what came of it in output.",
-        "advance again: when the reply was blocked and you have mended what it names.",
+        "advance again: when the reply was blocked and you have fixed what it names.",
         "rehydrate: when you lost the thread, for example after resume_session or in a new conversation.",
     ],
     parameters: &[
@@ -221,14 +222,14 @@ static CONTINUE: Definition = Definition {
             kind: Kind::Text { max_bytes: TOKEN_BYTES },
             required: false,
             about: "Token of the latest reply about this run (ct_…), or a resume token. Copy it exactly.",
-            example: "\"ct_0123456789abcdefghijklmn\"",
+            placeholder: "<continueToken of the latest reply about this run>",
         },
         Parameter {
             name: "intent",
             kind: Kind::Choice(INTENTS),
             required: false,
             about: "advance or rehydrate. May be left out only when output is given, which means advance.",
-            example: "\"advance\"",
+            placeholder: "<intent>",
         },
         Parameter {
             name: "output",
@@ -243,19 +244,19 @@ static CONTINUE: Definition = Definition {
                             the user answered to a USER NEEDED. wr.gap_resolution {gapId, summary, answeredBy?}: closes one \
                             of openGaps. wr.notes_correction {notesMarkdown}: stands for the notes of the step before, \
                             where they were wrong.",
-                    example: r#"[{"kind":"wr.loop_control","decision":"stop"}]"#,
+                    placeholder: "<a list of objects, each with a kind>",
                 },
             ]),
             required: false,
             about: "What came of the step. Only with advance.",
-            example: r#"{"notesMarkdown":"Reproduced with an empty file: the reader never returns."}"#,
+            placeholder: "<an object with notesMarkdown, artifacts or both>",
         },
         Parameter {
             name: "context",
             kind: Kind::Object,
             required: false,
             about: "Facts that changed, by name; null deletes one. Send only what changed. Only with advance.",
-            example: r#"{"reproduced":true}"#,
+            placeholder: "<an object with the facts to set, by name>",
         },
         PREFERENCES,
         Parameter {
@@ -263,20 +264,21 @@ static CONTINUE: Definition = Definition {
             kind: Kind::Text { max_bytes: TOKEN_BYTES },
             required: false,
             about: "Instead of continueToken: the long token of a node (st.v1.…). Alone it rehydrates.",
-            example: "\"st.v1.…\"",
+            placeholder: "<stateToken of the latest reply about this run>",
         },
         Parameter {
             name: "ackToken",
             kind: Kind::Text { max_bytes: TOKEN_BYTES },
             required: false,
             about: "With stateToken, from the same reply: acknowledges the pending step (ack.v1.…).",
-            example: "\"ack.v1.…\"",
+            placeholder: "<ackToken of the latest reply about this run>",
         },
         WORKSPACE,
     ],
     aliases: &[
         Alias { name: "contextVariables", path: &["context"] },
         Alias { name: "notes", path: &["output", "notesMarkdown"] },
+        Alias { name: "notesMarkdown", path: &["output", "notesMarkdown"] },
         Alias { name: "artifacts", path: &["output", "artifacts"] },
     ],
     rules: &[
@@ -310,14 +312,14 @@ static CHECKPOINT: Definition = Definition {
             kind: Kind::Text { max_bytes: TOKEN_BYTES },
             required: true,
             about: "checkpointToken of the latest reply about this run (chk.v1.…). Copy it exactly.",
-            example: "\"chk.v1.…\"",
+            placeholder: "<checkpointToken of the latest reply about this run>",
         },
         Parameter {
             name: "output",
             kind: Kind::Group(&[NOTES]),
             required: false,
             about: "What to remember about this place.",
-            example: r#"{"notesMarkdown":"Half way: the reader is understood, the fix is not written."}"#,
+            placeholder: "<an object with notesMarkdown>",
         },
     ],
     aliases: &[Alias { name: "notes", path: &["output", "notesMarkdown"] }],
@@ -345,42 +347,42 @@ static RESUME: Definition = Definition {
             kind: Kind::Text { max_bytes: QUERY_BYTES },
             required: false,
             about: "Words of the goal or of the notes.",
-            example: "\"import hangs\"",
+            placeholder: "<words of the goal or of the notes>",
         },
         Parameter {
             name: "runId",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
             about: "Exact run (run_…).",
-            example: "\"run_0123456789abcdef\"",
+            placeholder: "<run_… of the run>",
         },
         Parameter {
             name: "sessionId",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
             about: "Exact session (sess_…).",
-            example: "\"sess_0123456789abcdef\"",
+            placeholder: "<sess_… of the session>",
         },
         Parameter {
             name: "gitBranch",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
             about: "Branch to prefer, instead of the one that the workspace is on.",
-            example: "\"fix/import\"",
+            placeholder: "<name of the branch>",
         },
         Parameter {
             name: "gitHeadSha",
             kind: Kind::Text { max_bytes: 64 },
             required: false,
             about: "Commit to prefer, instead of the workspace's: 40 or 64 hexadecimal digits.",
-            example: "\"0123456789abcdef0123456789abcdef01234567\"",
+            placeholder: "<40 or 64 hexadecimal digits>",
         },
         Parameter {
             name: "sameWorkspaceOnly",
             kind: Kind::Flag,
             required: false,
             about: "Leaves out runs of other repositories.",
-            example: "true",
+            placeholder: "<true or false>",
         },
     ],
     aliases: &[],
@@ -405,14 +407,14 @@ static MANAGE: Definition = Definition {
             kind: Kind::Choice(ACTIONS),
             required: true,
             about: "attach adds the folder, detach takes it away.",
-            example: "\"attach\"",
+            placeholder: "<action>",
         },
         Parameter {
             name: "path",
             kind: Kind::Path,
             required: true,
             about: "Absolute path of the folder.",
-            example: "\"/home/me/team-workflows\"",
+            placeholder: "<absolute path of the folder>",
         },
     ],
     aliases: &[],

@@ -71,6 +71,7 @@ pub(super) fn reply() -> Value {
                                                   "rehydrate_only", "complete"]}),
             ),
             ("nextCall", nullable(&call())),
+            ("latestCall?", call()),
             (
                 "blockers?",
                 object(
@@ -143,6 +144,7 @@ pub(super) fn checkpoint() -> Value {
             ("checkpointNodeId", text("The bookmark's node.")),
             ("resumeToken", text("Handle to come back with, from any conversation.")),
             ("nextCall", call()),
+            ("warnings?", list(&text("What to know besides."))),
         ],
     )
 }

@@ -28,8 +28,24 @@ pub struct Parameter {
     pub required: bool,
     /// What it is for.
     pub about: &'static str,
-    /// A value, as JSON, for examples.
-    pub example: &'static str,
+    /// What stands for a value in a call that is offered, in angle brackets. It is refused if it is sent as it is.
+    pub placeholder: &'static str,
+}
+
+impl Parameter {
+    /// What stands for a value in a call that is offered: for a choice, the choices.
+    pub fn placeholder(&self) -> String {
+        match self.kind {
+            Kind::Choice(choices) => format!("<{}>", choices.join(" | ")),
+            Kind::Text { .. }
+            | Kind::Path
+            | Kind::Flag
+            | Kind::Names(_)
+            | Kind::Object
+            | Kind::Objects { .. }
+            | Kind::Group(_) => self.placeholder.to_owned(),
+        }
+    }
 }
 
 /// What a parameter may hold.
@@ -127,6 +143,12 @@ fn check_members(
                 ));
             }
             None | Some(Value::Null) => {}
+            Some(Value::String(text)) if text.trim() == parameter.placeholder() => {
+                mistakes.push(Mistake::new(
+                    path.clone(),
+                    format!("`{path}` is still the placeholder {text:?}; send {}.", parameter.kind.words()),
+                ));
+            }
             Some(value) => check_value(parameter.kind, &path, value, mistakes),
         }
     }

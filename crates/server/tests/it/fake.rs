@@ -80,6 +80,7 @@ pub(crate) fn ok(goal: &str, step: u32) -> Reply {
             tool: "continue_workflow",
             params: json!({"continueToken": "ct_next", "intent": "advance"}),
         }),
+        latest_call: None,
         blocked: None,
         step_context: None,
         open_gaps: None,
@@ -211,6 +212,14 @@ impl GuideService for Fake {
                 warnings: vec!["The binding of `tracker` has changed since the run began.".into()],
                 ..ok(goal, 2)
             },
+            "ct_earlier" => Reply {
+                next_intent: NextIntent::RehydrateOnly,
+                latest_call: Some(NextCall {
+                    tool: "continue_workflow",
+                    params: json!({"continueToken": "st.v1.newest", "intent": "rehydrate"}),
+                }),
+                ..ok(goal, 2)
+            },
             _ if request.intent == Intent::Rehydrate => {
                 Reply { next_intent: NextIntent::RehydrateOnly, ..ok(goal, 2) }
             }
@@ -228,6 +237,7 @@ impl GuideService for Fake {
                 tool: "continue_workflow",
                 params: json!({"continueToken": "ct_next", "intent": "advance"}),
             },
+            warnings: Vec::new(),
         })
     }
 

@@ -7,6 +7,7 @@ mod documents;
 mod errors;
 mod fake;
 mod http;
+mod judgement;
 mod mistakes;
 mod prose;
 mod protocol;

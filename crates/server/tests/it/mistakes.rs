@@ -24,9 +24,10 @@ fn refuse(tool: &str, arguments: Value) -> Value {
 type Case = (&'static str, Value, &'static [(&'static str, &'static str)], Option<&'static str>, Value);
 
 fn cases() -> Vec<Case> {
-    const GOAL: &str = "find out why the import hangs on empty files";
-    const TOKEN: &str = "ct_0123456789abcdefghijklmn";
-    let output = json!({"notesMarkdown": "Reproduced with an empty file: the reader never returns."});
+    const GOAL: &str = "<what the user wants, in a sentence>";
+    const TOKEN: &str = "<continueToken of the latest reply about this run>";
+    const ACK: &str = "<ackToken of the latest reply about this run>";
+    let output = json!({"notesMarkdown": guide::placeholder::NOTES});
     vec![
         (
             "start_workflow",
@@ -59,7 +60,8 @@ fn cases() -> Vec<Case> {
                 ("workspacePath", "is \"project\", which is no absolute path."),
             ],
             None,
-            json!({"workflowId": "wr.bug_investigation", "goal": GOAL, "workspacePath": "/home/me/project"}),
+            json!({"workflowId": "<workflowId from list_workflows>", "goal": GOAL,
+                   "workspacePath": "<absolute path of the folder you are working in>"}),
         ),
         (
             "start_workflow",
@@ -70,14 +72,14 @@ fn cases() -> Vec<Case> {
             )],
             None,
             json!({"workflowId": "wr.x", "goal": "g",
-                   "preferences": {"autonomy": "guided"}}),
+                   "preferences": {"autonomy": "<guided | full_auto_stop_on_user_deps | full_auto_never_stop>"}}),
         ),
         (
             "start_workflow",
             json!({"workflowId": "wr.x", "goal": "g", "context": "{\"a\":1}"}),
             &[("context", "is JSON in a string; send the value itself, an object.")],
             None,
-            json!({"workflowId": "wr.x", "goal": "g", "context": {"ticket": "IMP-17"}}),
+            json!({"workflowId": "wr.x", "goal": "g", "context": {"a": 1}}),
         ),
         (
             "start_workflow",
@@ -105,7 +107,7 @@ fn cases() -> Vec<Case> {
             json!({"continueToken": "ct_1", "output": {}}),
             &[("intent", "send `intent`: \"rehydrate\"")],
             None,
-            json!({"continueToken": "ct_1", "intent": "advance", "output": {}}),
+            json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
         ),
         (
             "continue_workflow",
@@ -147,14 +149,14 @@ fn cases() -> Vec<Case> {
             json!({"stateToken": "st.v1.x", "intent": "advance"}),
             &[("ackToken", "a `stateToken` alone cannot advance.")],
             None,
-            json!({"stateToken": "st.v1.x", "ackToken": "ack.v1.…", "intent": "advance", "output": output}),
+            json!({"stateToken": "st.v1.x", "ackToken": ACK, "intent": "advance", "output": output}),
         ),
         (
             "continue_workflow",
             json!({"stateToken": "st.v1.x", "output": {"notesMarkdown": "n"}}),
             &[("ackToken", "a `stateToken` alone cannot advance.")],
             None,
-            json!({"stateToken": "st.v1.x", "ackToken": "ack.v1.…", "intent": "advance",
+            json!({"stateToken": "st.v1.x", "ackToken": ACK, "intent": "advance",
                    "output": {"notesMarkdown": "n"}}),
         ),
         (
@@ -197,14 +199,43 @@ fn cases() -> Vec<Case> {
                 ("output.artifacts[0]", "is text; it has to be an object."),
             ],
             Some("notesMarkdown"),
-            json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
+            json!({"continueToken": "ct_1", "intent": "advance",
+                   "output": {"notesMarkdown": "n", "artifacts": "<a list of objects, each with a kind>"}}),
         ),
         (
             "continue_workflow",
             json!({"continueToken": "ct_1", "output": "done"}),
             &[("output", "is text; it has to be an object with `notesMarkdown`, `artifacts`.")],
             None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": {"notesMarkdown": "done"}}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "output": "{\"notesMarkdown\": \"Restored it.\"}"}),
+            &[("output", "is JSON in a string; send the value itself")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": {"notesMarkdown": "Restored it."}}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "output": {"artifacts": ["{\"kind\": \"k\"}"]}}),
+            &[("output.artifacts[0]", "is text; it has to be an object.")],
+            None,
+            json!({"continueToken": "ct_1", "intent": "advance", "output": {"artifacts": [{"kind": "k"}]}}),
+        ),
+        (
+            "continue_workflow",
+            json!({"continueToken": "ct_1", "output": {"notesMarkdown": guide::placeholder::NOTES}}),
+            &[("output.notesMarkdown", "is still the placeholder")],
+            None,
             json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
+        ),
+        (
+            "start_workflow",
+            json!({"workflowId": "wr.x"}),
+            &[("goal", "`goal` is missing; it is text.")],
+            None,
+            json!({"workflowId": "wr.x", "goal": GOAL}),
         ),
         (
             "list_workflows",
@@ -215,14 +246,14 @@ fn cases() -> Vec<Case> {
                 ("tags[2]", "is a number; it has to be a name."),
             ],
             None,
-            json!({"tags": ["investigation"]}),
+            json!({"tags": "<a list of tags>"}),
         ),
         (
             "list_workflows",
             json!({"includeSources": "yes"}),
             &[("includeSources", "is text; it has to be true or false.")],
             None,
-            json!({"includeSources": true}),
+            json!({"includeSources": "<true or false>"}),
         ),
         (
             "inspect_workflow",
@@ -243,20 +274,20 @@ fn cases() -> Vec<Case> {
             json!({"gitHeadSha": "main", "query": ""}),
             &[("query", "`query` is empty"), ("gitHeadSha", "has to be 40 or 64 hexadecimal digits.")],
             None,
-            json!({"gitHeadSha": "main", "query": "import hangs"}),
+            json!({"gitHeadSha": "main", "query": "<words of the goal or of the notes>"}),
         ),
         (
             "manage_workflow_source",
             json!({"action": "remove", "path": "flows"}),
             &[("action", "there are `attach`, `detach`."), ("path", "which is no absolute path.")],
             None,
-            json!({"action": "attach", "path": "/home/me/team-workflows"}),
+            json!({"action": "<attach | detach>", "path": "<absolute path of the folder>"}),
         ),
     ]
 }
 
 #[test]
-fn each_mistake_is_named_and_answered_with_a_call_that_works() {
+fn each_mistake_is_named_and_answered_with_the_callers_own_call() {
     for (tool, arguments, issues, nearest, example) in cases() {
         let refusal = refuse(tool, arguments.clone());
         let name = format!("{tool} {arguments}: {refusal:#}");
@@ -272,16 +303,36 @@ fn each_mistake_is_named_and_answered_with_a_call_that_works() {
     }
 }
 
+/// Finding B5: an offered call says what its caller said, or it cannot be made. The token in it may be good.
 #[test]
-fn a_call_that_is_offered_can_be_made() {
+fn a_call_that_is_offered_speaks_for_nobody() {
     // Two mistakes are about what a text means, so that the offered call repeats it; nobody can know better.
     let beyond_form = ["parentSessionId", "gitHeadSha"];
     for (tool, arguments, _, _, example) in cases() {
         if beyond_form.iter().any(|name| arguments.get(*name).is_some()) {
             continue;
         }
+        let open = example.to_string().contains("\"<");
         let Value::Object(example) = example else { panic!("an example is an object") };
-        assert!(Call::read(Tool::parse(tool).unwrap(), example.clone()).is_ok(), "{tool} {example:?}");
+        let made = Call::read(Tool::parse(tool).unwrap(), example.clone());
+        assert_eq!(made.is_err(), open, "{tool} {example:?}");
+    }
+}
+
+/// A call of which nothing is known is offered as placeholders, each of which is refused.
+#[test]
+fn what_is_offered_for_an_unknown_tool_cannot_be_made() {
+    for tool in Tool::ALL {
+        for envelope in [
+            server::call::unknown_tool(&format!("{}s", tool.name())),
+            server::call::arguments_not_an_object(tool),
+        ] {
+            let Value::Object(example) = envelope.details()["example"]["arguments"].clone() else {
+                panic!("an example is an object")
+            };
+            let asks = tool != Tool::ListWorkflows && tool != Tool::ResumeSession;
+            assert_eq!(Call::read(tool, example.clone()).is_err(), asks, "{tool:?} {example:?}");
+        }
     }
 }
 

@@ -32,6 +32,11 @@ async fn replies_in_words() {
         ),
         ("complete", "continue_workflow", json!({"continueToken": "ct_done", "intent": "advance"})),
         ("rehydrate", "continue_workflow", json!({"continueToken": "ct_1", "intent": "rehydrate"})),
+        (
+            "rehydrate_earlier",
+            "continue_workflow",
+            json!({"continueToken": "ct_earlier", "intent": "rehydrate"}),
+        ),
         ("checkpoint", "checkpoint_workflow", json!({"checkpointToken": "chk.v1.x"})),
         ("resume", "resume_session", json!({"query": "import"})),
         ("resume_nothing", "resume_session", json!({"query": "nothing"})),

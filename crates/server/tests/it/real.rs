@@ -32,11 +32,23 @@ fn agreed() -> Value {
     })
 }
 
-async fn serve(directory: &Path) -> Connection {
+/// Two steps whose title and prompt cite what the caller said.
+fn citing() -> Value {
+    json!({
+        "id": "team.what_was_said", "name": "Citing", "description": "Cites the goal.", "version": "1.0.0",
+        "steps": [
+            {"id": "one", "title": "Reach {{goal}}", "prompt": "Reach it:\n{{goal}}"},
+            {"id": "two", "title": "The second", "prompt": "Do the second thing."},
+        ],
+    })
+}
+
+pub(crate) async fn serve(directory: &Path) -> Connection {
     let flows = directory.join("flows");
     fs::create_dir_all(&flows).unwrap();
     fs::write(flows.join("two_steps.json"), workflow().to_string()).unwrap();
     fs::write(flows.join("agreed.json"), agreed().to_string()).unwrap();
+    fs::write(flows.join("what_was_said.json"), citing().to_string()).unwrap();
     let files = SessionFiles::open(Arc::new(RealDisk::open(&directory.join("data")).unwrap())).unwrap();
     let catalogue =
         Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
@@ -45,7 +57,7 @@ async fn serve(directory: &Path) -> Connection {
 }
 
 /// The arguments of a reply's next call, with notes.
-fn next(reply: &Value, notes: Option<&str>) -> Value {
+pub(crate) fn next(reply: &Value, notes: Option<&str>) -> Value {
     let mut arguments = reply["nextCall"]["params"].clone();
     if let Some(notes) = notes {
         arguments["output"] = json!({"notesMarkdown": notes});
@@ -100,7 +112,8 @@ fn pasteable(text: &str) -> Value {
     serde_json::Deserializer::from_str(&text[from..]).into_iter().next().unwrap().unwrap()
 }
 
-/// An agent that has seen nothing but the replies finds out how to answer, and how to close a gap.
+/// An agent that has seen nothing but the replies finds out how to answer, and how to close a gap. Only the words
+/// of the answer are its own: a placeholder that is pasted answers for nobody (finding B5).
 #[tokio::test]
 async fn what_the_replies_offer_for_pasting_lifts_a_block_and_closes_a_gap() {
     let directory = tempfile::tempdir().unwrap();
@@ -117,10 +130,18 @@ async fn what_the_replies_offer_for_pasting_lifts_a_block_and_closes_a_gap() {
         ("the blocker", blocker["suggestedFix"].as_str().unwrap()),
     ] {
         let mut arguments = next(&blocked.facts, Some("Shipped."));
-        arguments["output"]["artifacts"] = json!([pasteable(text)]);
+        let mut answer = pasteable(text);
+        answer["answer"] = json!("Yes, ship it.");
+        arguments["output"]["artifacts"] = json!([answer]);
         let done = connection.call("continue_workflow", arguments).await;
         assert_eq!(done.facts["isComplete"], true, "what {place} says works: {}", done.text);
     }
+
+    let fresh = connection.call("start_workflow", start.clone()).await;
+    let mut arguments = next(&fresh.facts, Some("Shipped."));
+    arguments["output"]["artifacts"] = json!([pasteable(fresh.facts["pending"]["prompt"].as_str().unwrap())]);
+    let pasted = connection.call("continue_workflow", arguments).await;
+    assert_eq!(pasted.facts["kind"], "blocked", "nobody has answered: {}", pasted.text);
 
     let mut unattended = start;
     unattended["preferences"] = json!({"autonomy": "full_auto_never_stop"});
@@ -132,11 +153,13 @@ async fn what_the_replies_offer_for_pasting_lifts_a_block_and_closes_a_gap() {
     let (_, gaps) = back.text.split_once("GAPS: the run goes on without this").expect("the gaps are told");
     let mut arguments = next(&back.facts, Some("Shipped."));
     let mut resolution = pasteable(gaps);
+    resolution["summary"] = json!("The user says yes.");
     arguments["output"]["artifacts"] = json!([resolution.clone()]);
     let refused = connection.call("continue_workflow", arguments.clone()).await;
     assert!(refused.text.contains("only the user can close"), "{}", refused.text);
     resolution["answeredBy"] = json!("user");
-    let answer = pasteable(started.facts["pending"]["prompt"].as_str().unwrap());
+    let mut answer = pasteable(started.facts["pending"]["prompt"].as_str().unwrap());
+    answer["answer"] = json!("Yes, ship it.");
     arguments["output"]["artifacts"] = json!([resolution, answer]);
     let done = connection.call("continue_workflow", arguments).await;
     assert_eq!(done.facts["isComplete"], true, "{}", done.text);

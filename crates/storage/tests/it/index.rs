@@ -41,7 +41,9 @@ fn project(loaded: &Loaded) -> Option<Projection> {
                     branch_tokens: TokenText::default(),
                 }];
             }
-            EventData::NodeOutputAppended { payload: OutputPayload::Notes { notes_markdown }, .. } => {
+            EventData::NodeOutputAppended {
+                payload: OutputPayload::Notes { notes_markdown, .. }, ..
+            } => {
                 notes.push(notes_markdown.as_str());
             }
             _ => {}

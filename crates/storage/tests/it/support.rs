@@ -221,7 +221,7 @@ impl Walk {
                     output_id: output,
                     supersedes_output_id: None,
                     output_channel: OutputChannel::Recap,
-                    payload: OutputPayload::Notes { notes_markdown: notes.to_owned() },
+                    payload: OutputPayload::Notes { notes_markdown: notes.to_owned(), sent_bytes: None },
                 },
             ),
         ];

@@ -5,16 +5,14 @@ use crate::derive::{self, Cause};
 use crate::engine::ledger::Ledger;
 use crate::engine::mend::{Correction, Resolution};
 use crate::engine::reasons::GapFacts;
-use crate::record::{
-    EventData, EventId, EvidenceRef, GapResolution, GapSeverity, OutputChannel, OutputPayload, Scope,
-};
+use crate::record::{EventData, EventId, EvidenceRef, GapResolution, GapSeverity, OutputChannel, Scope};
 
-impl Changes<'_> {
+impl Changes {
     /// How many critical gaps of the run are open afterwards.
-    pub(super) fn open_critical_gaps(&self, before: u32) -> u32 {
+    pub(super) fn open_critical_gaps(&self, before: u32, closed: &[Resolution]) -> u32 {
         let critical = |severity: GapSeverity| u32::from(severity == GapSeverity::Critical);
         let opened: u32 = self.gaps.iter().map(|gap| critical(gap.severity)).sum();
-        let closed: u32 = self.resolutions.iter().map(|closed| critical(closed.severity)).sum();
+        let closed: u32 = closed.iter().map(|closed| critical(closed.severity)).sum();
         (before + opened).saturating_sub(closed)
     }
 }
@@ -70,7 +68,7 @@ impl Attempt<'_> {
                 output_id: output_id.clone(),
                 supersedes_output_id: Some(correction.supersedes),
                 output_channel: OutputChannel::Recap,
-                payload: OutputPayload::Notes { notes_markdown: correction.notes },
+                payload: correction.notes,
             },
         );
     }

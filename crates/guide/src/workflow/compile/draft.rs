@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Pass, PassNote, Registries};
+use super::{MAX_WARNINGS, Pass, PassNote, Registries};
 use crate::{
     record::Capability,
     workflow::{
@@ -69,6 +69,8 @@ pub(super) struct Context<'r> {
     pub(super) problems: Vec<Problem>,
     pub(super) notes: Vec<PassNote>,
     pub(super) warnings: Vec<CompiledWarning>,
+    /// Warnings that are no part of the compiled workflow: they must not change the hash of a file that has not changed.
+    pub(super) advice: Vec<CompiledWarning>,
     /// How many steps and loops there are so far.
     pub(super) count: usize,
     pub(super) assessments: BTreeMap<String, Defined<Assessment>>,
@@ -93,6 +95,7 @@ impl<'r> Context<'r> {
             problems: Vec::new(),
             notes: Vec::new(),
             warnings: Vec::new(),
+            advice: Vec::new(),
             count: 0,
             assessments: BTreeMap::new(),
             conditions: BTreeMap::new(),
@@ -219,6 +222,12 @@ impl<'r> Context<'r> {
             origin_id: origin_id.map(str::to_owned),
             note: note.into(),
         });
+    }
+
+    pub(super) fn advise(&mut self, code: WarningCode, path: &str, message: String) {
+        if self.advice.len() < MAX_WARNINGS {
+            self.advice.push(CompiledWarning { code, path: path.to_owned(), message });
+        }
     }
 
     pub(super) fn warn(&mut self, code: WarningCode, path: &str, message: impl Into<String>) {

@@ -170,6 +170,8 @@ impl Emitter {
             agent_role: step.agent_role,
             guidance: step.guidance,
             run_condition: step.run_condition,
+            requires_context: step.requires_context,
+            produces_context: step.produces_context,
             require_confirmation: step.require_confirmation,
             user_dependencies: step.user_dependencies,
             validation_criteria: step.validation_criteria,
@@ -229,6 +231,7 @@ impl Emitter {
             max_iterations: spec.max_iterations,
             body,
             run_condition: looped.step.run_condition,
+            requires_context: looped.step.requires_context,
             iteration_var: spec.iteration_var.unwrap_or_else(|| "currentIteration".to_owned()),
             provenance: looped.provenance,
         });

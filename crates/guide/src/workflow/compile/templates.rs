@@ -237,6 +237,8 @@ impl Expander {
     fn refuse_companions(&self, context: &mut Context<'_>, step: &StandardStep, path: &str) {
         let companions = [
             ("promptFragments", !step.prompt_fragments.is_empty()),
+            ("requiresContext", !step.requires_context.is_empty()),
+            ("producesContext", !step.produces_context.is_empty()),
             ("userDependencies", !step.user_dependencies.is_empty()),
             ("validationCriteria", step.validation_criteria.is_some()),
             ("outputContract", step.output_contract.is_some()),
@@ -418,6 +420,8 @@ fn parallel(step: &ParallelStep, path: String, provenance: &StepProvenance, scop
         them. What they return is evidence, not truth: note for each piece what came back, and what did not.";
     let mut bare = StandardStep::bare(step.id.clone(), step.title.clone(), PROMPT.to_owned());
     bare.run_condition.clone_from(&step.run_condition);
+    bare.requires_context.clone_from(&step.requires_context);
+    bare.produces_context.clone_from(&step.produces_context);
     bare.require_confirmation.clone_from(&step.require_confirmation);
     bare.user_dependencies.clone_from(&step.user_dependencies);
     bare.notes_optional = step.notes_optional;

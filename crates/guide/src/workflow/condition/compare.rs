@@ -56,7 +56,7 @@ pub(super) fn compare(value: &Value, members: &Map<String, Value>) -> Result<boo
 }
 
 /// The lenient equality.
-pub(super) fn equal(one: &Value, other: &Value) -> bool {
+pub(crate) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Bool(a), Value::Bool(b)) => a == b,
         (Value::Bool(flag), value) | (value, Value::Bool(flag)) => as_flag(value) == Some(*flag),

@@ -121,6 +121,11 @@ pub fn invalid_blocker(definition: &Assessment, issues: &[String]) -> Blocker {
     blockers::invalid_blocker(&pack_of(definition), issues)
 }
 
+/// What stands for a level in an example: all of them, so that nobody's judgement is made for them.
+pub fn level_placeholder(dimension: &Dimension) -> String {
+    format!("<{}>", dimension.levels.join(" | "))
+}
+
 /// The contract of one assessment: the general one, narrowed to its dimensions and levels, with an
 /// example that names them.
 pub fn pack_of(definition: &Assessment) -> ContractPack {
@@ -139,7 +144,7 @@ pub fn pack_of(definition: &Assessment) -> ContractPack {
         });
         properties.insert(dimension.id.clone(), json!({"anyOf": [level, explained]}));
         if dimension.required {
-            given.insert(dimension.id.clone(), json!(dimension.levels.first()));
+            given.insert(dimension.id.clone(), json!(level_placeholder(dimension)));
         }
     }
     let required: Vec<&String> = given.keys().collect();

@@ -81,8 +81,8 @@ pub fn blocker_texts(pack: &ContractPack, problem: Problem<'_>) -> BlockerTexts 
             "Call again as `nextCall` of this reply says, and add this to output.artifacts, with your own values: "
         }
         Problem::Invalid { .. } => {
-            "Mend what the message names, and send the whole artifact as `nextCall` of this reply says. \
-             One that keeps the contract: "
+            "Fix what the message names, and send the whole artifact as `nextCall` of this reply says, in this form, \
+             with your own values: "
         }
     };
     let suggested_fix = match pasteable(pack, SUGGESTED_FIX_BYTES - opening.len()) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    definitions,
+    context_keys, definitions,
     model::{Body, ConditionSource, LoopSpec, LoopStep, LoopTag, LoopType},
     names,
     reader::{Found, Object, Reader},
@@ -59,6 +59,7 @@ pub(super) fn read(reader: &mut Reader, o: &mut Object<'_>, state: &mut Steps) -
         function_definitions: definitions::functions(reader, o),
         require_confirmation: steps::confirmation(reader, o),
         run_condition: o.condition(reader, "runCondition"),
+        requires_context: context_keys::read(reader, o, "requiresContext"),
         notes_optional: o.flag(reader, "notesOptional"),
     }
 }

@@ -11,9 +11,12 @@ use serde_json::Value;
 
 use crate::{
     record::{Autonomy, Capability, RiskPolicy},
-    workflow::compiled::{
-        Assessment, AssessmentConsequence, CapabilityNeed, Condition, Confirmation, Count, Criteria,
-        Delegation, Fragment, ModelTier, OutputContract, Reference, UserDependency,
+    workflow::{
+        compiled::{
+            Assessment, AssessmentConsequence, CapabilityNeed, Condition, Confirmation, Count, Criteria,
+            Delegation, Fragment, ModelTier, OutputContract, Reference, UserDependency,
+        },
+        context_keys::ContextKeys,
     },
 };
 
@@ -155,6 +158,12 @@ pub struct StandardStep {
     /// The step is skipped while this does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
+    /// The context keys that have to be there before it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requires_context: ContextKeys,
+    /// The context keys that have to be there once it is done.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub produces_context: ContextKeys,
     /// Whether a person has to agree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
@@ -213,6 +222,8 @@ impl StandardStep {
             agent_role: None,
             guidance: Vec::new(),
             run_condition: None,
+            requires_context: ContextKeys::new(),
+            produces_context: ContextKeys::new(),
             require_confirmation: None,
             user_dependencies: Vec::new(),
             validation_criteria: None,
@@ -352,6 +363,12 @@ pub struct ParallelStep {
     /// The step is skipped while this does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
+    /// The context keys that have to be there before it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requires_context: ContextKeys,
+    /// The context keys that have to be there once it is done.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub produces_context: ContextKeys,
     /// Whether a person has to agree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
@@ -404,6 +421,9 @@ pub struct LoopStep {
     /// The loop is skipped while this does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
+    /// The context keys that have to be there before it begins.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requires_context: ContextKeys,
     /// Whether steps of the body that do not say may go without notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,

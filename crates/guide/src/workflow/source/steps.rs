@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    MAX_LOOP_DEPTH, MAX_STEPS, blocks, definitions, loops,
+    MAX_LOOP_DEPTH, MAX_STEPS, blocks, context_keys, definitions, loops,
     model::{
         Audit, Instruction, ParallelStep, ParallelTag, SourceStep, StandardStep, Synthesis, Verification,
     },
@@ -17,6 +17,7 @@ use crate::{
     record::{NonAssumableChoiceKind, UserOnlyDependency},
     workflow::{
         compiled::{Confirmation, ConfirmationKind, Delegation, Fragment, UserDependency},
+        context_keys::ContextKeys,
         needs::CONFIRMATION,
         problem::{ProblemCode as Code, quoted},
     },
@@ -100,6 +101,8 @@ fn standard(reader: &mut Reader, o: &mut Object<'_>) -> StandardStep {
         agent_role: o.text(reader, "agentRole", names::AGENT_ROLE),
         guidance: o.texts(reader, "guidance", names::GUIDANCE),
         run_condition: o.condition(reader, "runCondition"),
+        requires_context: context_keys::read(reader, o, "requiresContext"),
+        produces_context: context_keys::read(reader, o, "producesContext"),
         require_confirmation: confirmation(reader, o),
         user_dependencies: user_dependencies(reader, o),
         validation_criteria: o.get("validationCriteria").map(|found| reader.criteria(found)),
@@ -262,6 +265,8 @@ fn parallel(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
         },
         synthesis: o.get("synthesis").map(|found| synthesis(reader, found)),
         run_condition: o.condition(reader, "runCondition"),
+        requires_context: context_keys::read(reader, o, "requiresContext"),
+        produces_context: context_keys::read(reader, o, "producesContext"),
         require_confirmation: confirmation(reader, o),
         user_dependencies: user_dependencies(reader, o),
         notes_optional: o.flag(reader, "notesOptional"),
@@ -277,6 +282,8 @@ fn placeholder(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
         parallel_delegations: Vec::new(),
         synthesis: None,
         run_condition: None,
+        requires_context: ContextKeys::new(),
+        produces_context: ContextKeys::new(),
         require_confirmation: None,
         user_dependencies: Vec::new(),
         notes_optional: None,

@@ -246,8 +246,10 @@ fn advance(
         cause: EdgeCause { kind: EdgeCauseKind::FirstAdvance, event_id },
     };
     writer.push(Scope::Run(run.clone()), &[run.as_str(), from.as_str(), to.as_str()], edge);
-    let notes =
-        OutputPayload::Notes { notes_markdown: format!("Did step {step}. \"Quoted\", and a line\nend.") };
+    let notes = OutputPayload::Notes {
+        notes_markdown: format!("Did step {step}. \"Quoted\", and a line\nend."),
+        sent_bytes: None,
+    };
     let inline = artifact(writer, &json!({"kind": "wr.small", "items": [1, 2.5, "three"]}), false);
     let large = artifact(writer, &json!({"kind": "wr.large", "step": step, "text": "x".repeat(3000)}), true);
     let outputs = [

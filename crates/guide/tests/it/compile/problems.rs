@@ -455,6 +455,47 @@ fn cases() -> Vec<Case> {
             ),
             vec![(Code::InvalidBody, "steps[0].body")],
         ),
+        (
+            "a condition on a key that nobody declares",
+            workflow(json!([
+                with(step("one"), json!({"producesContext": {"fixDecision": {"enum": ["fix", "report"]}}})),
+                with(step("two"), json!({"runCondition": {"var": "fixDecison", "equals": "fix"}})),
+                step("end-step"),
+            ])),
+            vec![(Code::UndeclaredContextKey, "steps[1].runCondition")],
+        ),
+        (
+            "a key of two types",
+            workflow(json!([
+                with(step("one"), json!({"producesContext": {"size": {"type": "number"}}})),
+                with(step("two"), json!({"requiresContext": {"size": {"enum": ["small", "large"]}}})),
+            ])),
+            vec![(Code::ContextKeyConflict, "steps[1].requiresContext.size")],
+        ),
+        (
+            "declarations that are none",
+            steps(json!({"producesContext": {
+                "a b": {"type": "string"}, "goal": {"type": "string"}, "list": {"type": "array"},
+                "both": {"type": "string", "enum": ["a"]}, "none": {}, "empty": {"enum": []}, "numbers": {"enum": [1]}}})),
+            vec![
+                (Code::InvalidName, "steps[0].producesContext[\"a b\"]"),
+                (Code::MissingMember, "steps[0].producesContext.both"),
+                (Code::LengthOutOfRange, "steps[0].producesContext.empty.enum"),
+                (Code::InvalidName, "steps[0].producesContext.goal"),
+                (Code::UnknownValue, "steps[0].producesContext.list.type"),
+                (Code::MissingMember, "steps[0].producesContext.none"),
+                (Code::WrongType, "steps[0].producesContext.numbers.enum[0]"),
+            ],
+        ),
+        (
+            "what a template call would lose of the context",
+            with(
+                call("wr.templates.routine.ideation", json!({})),
+                json!({"steps": [{"id": "one", "title": "t", "templateCall": {"templateId": "wr.templates.routine.ideation"},
+                    "producesContext": {"size": {"type": "number"}}}]}),
+            ),
+            vec![(Code::InvalidTemplateCall, "steps[0].producesContext")],
+        ),
         ("never", steps(json!({"runCondition": {"or": []}})), vec![(Code::NotStartable, "steps")]),
         (
             "a loop of no rounds",

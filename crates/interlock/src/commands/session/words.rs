@@ -47,7 +47,7 @@ fn summary(data: &EventData) -> String {
         }
         EventData::AdvanceRecorded { outcome: AdvanceOutcome::Blocked { .. }, .. } => "blocked".to_owned(),
         EventData::NodeOutputAppended {
-            payload: OutputPayload::Notes { notes_markdown },
+            payload: OutputPayload::Notes { notes_markdown, .. },
             supersedes_output_id,
             ..
         } => match supersedes_output_id {

@@ -4,7 +4,8 @@
 
 use canon::digest::Digest;
 use flow::definition::{Definition, Problem};
-use guide::workflow::compile::Validation;
+use guide::workflow::compile::{Compiled, Validation};
+use guide::workflow::compiled::CompiledWarning;
 use serde_json::{Value, json};
 
 use super::{problem_words, servable, validated, warning_words, wire};
@@ -72,8 +73,13 @@ fn document(file: &str, checked: &Checked) -> Value {
         "workflowId": compiled.map(|compiled| &compiled.workflow.workflow_id),
         "workflowHash": compiled.map(|compiled| compiled.workflow.hash()),
         "problems": validation.problems,
-        "warnings": compiled.map(|compiled| &compiled.workflow.compiled_warnings[..]).unwrap_or_default(),
+        "warnings": compiled.map(|compiled| warnings(compiled).collect::<Vec<_>>()).unwrap_or_default(),
     })
+}
+
+/// What an author should look at: in the compiled workflow, and besides.
+fn warnings(compiled: &Compiled) -> impl Iterator<Item = &CompiledWarning> {
+    compiled.workflow.compiled_warnings.iter().chain(&compiled.advice)
 }
 
 fn words(file: &str, checked: &Checked) -> String {
@@ -93,7 +99,7 @@ fn words(file: &str, checked: &Checked) -> String {
     let mut words: String = validation.problems.iter().map(problem_words).collect();
     if let Some(compiled) = &validation.compiled {
         let workflow = &compiled.workflow;
-        for warning in &workflow.compiled_warnings {
+        for warning in warnings(compiled) {
             words.push_str(&warning_words(file, &wire(&warning.code), &warning.path, &warning.message));
         }
         let steps = workflow.steps.len();

@@ -139,14 +139,21 @@ fn several_assessments_are_told_apart_by_id_or_by_dimensions() {
 }
 
 #[test]
-fn the_example_of_an_assessment_keeps_it_and_is_in_the_blocker() {
+fn the_example_of_an_assessment_is_in_the_blocker_and_leaves_the_judgement_open() {
     for definition in [readiness(), risk()] {
         let pack = pack_of(&definition);
-        assert_eq!(
-            check(&pack, std::slice::from_ref(&pack.example)),
-            ContractVerdict::Satisfied { index: 0 }
+        assert!(
+            matches!(read(&[&definition], std::slice::from_ref(&pack.example))[0], Reading::Invalid { .. }),
+            "nobody's judgement is made by pasting"
         );
-        assert!(matches!(read(&[&definition], std::slice::from_ref(&pack.example))[0], Reading::Given(_)));
+        let mut judged = pack.example.clone();
+        for dimension in &definition.dimensions {
+            if let Some(level) = judged["dimensions"].get_mut(&dimension.id) {
+                *level = json!(dimension.levels[0]);
+            }
+        }
+        assert_eq!(check(&pack, std::slice::from_ref(&judged)), ContractVerdict::Satisfied { index: 0 });
+        assert!(matches!(read(&[&definition], &[judged])[0], Reading::Given(_)));
         let fix = missing_blocker(&definition, &[]).suggested_fix.unwrap();
         assert!(fix.contains(&format!(r#""assessmentId":"{}""#, definition.id)), "{fix}");
     }

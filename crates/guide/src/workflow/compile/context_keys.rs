@@ -1,0 +1,222 @@
+//! What steps declare of the context: one type for each key, and no condition that reads a key nobody declares.
+//!
+//! A run condition that reads a key which an earlier step produces *requires* that key: without a value the
+//! condition says nothing, and the step must not be skipped for it. The compiler writes that down, so that a
+//! run does not have to know who produces what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::draft::{Context, Draft, DraftLoop, Node};
+use crate::workflow::{
+    compiled::{Condition, Count, WarningCode},
+    condition,
+    context_keys::{ContextKeys, ContextType},
+    criteria,
+    problem::{ProblemCode as Code, item, member, quoted},
+    source::{ConditionSource, ConditionTest, LoopType},
+};
+
+/// Checks the declarations of the expanded workflow, and completes what its steps require.
+pub(super) fn check(context: &mut Context<'_>, nodes: &mut [Node]) {
+    let mut declared = BTreeMap::new();
+    collect(context, nodes, &mut declared);
+    complete(nodes, &declared, &mut BTreeSet::new());
+    let mut known: BTreeSet<String> = declared.into_keys().collect();
+    let declares = !known.is_empty();
+    known.insert("goal".to_owned());
+    loop_inputs(nodes, &mut known);
+    Readers { declares, known }.walk(context, nodes);
+}
+
+/// The type of each key, and where it was first declared.
+type Declared = BTreeMap<String, (ContextType, String)>;
+
+fn collect(context: &mut Context<'_>, nodes: &[Node], declared: &mut Declared) {
+    for node in nodes {
+        let lists: &[(&str, &ContextKeys)] = match node {
+            Node::Step(draft) => &[
+                ("requiresContext", &draft.step.requires_context),
+                ("producesContext", &draft.step.produces_context),
+            ],
+            Node::Loop(looped) => &[("requiresContext", &looped.step.requires_context)],
+        };
+        let path = match node {
+            Node::Step(draft) => &draft.path,
+            Node::Loop(looped) => &looped.path,
+        };
+        for (list, keys) in lists {
+            for (key, declaration) in *keys {
+                let place = member(&member(path, list), key);
+                match declared.get(key) {
+                    None => {
+                        declared.insert(key.clone(), (declaration.clone(), place));
+                    }
+                    Some((first, _)) if first == declaration => {}
+                    Some((first, earlier)) => {
+                        let message = format!(
+                            "the context key `{}` must be {} here, and {} at `{earlier}`",
+                            quoted(key),
+                            declaration.words(),
+                            first.words()
+                        );
+                        context.problem(
+                            &place,
+                            Code::ContextKeyConflict,
+                            message,
+                            "Declare the same type in both places.",
+                        );
+                    }
+                }
+            }
+        }
+        if let Node::Loop(looped) = node {
+            collect(context, &looped.body, declared);
+        }
+    }
+}
+
+/// Adds to each step and loop the produced keys that its run condition reads. `produced` are those of the
+/// steps before it, in the order of the file.
+fn complete(nodes: &mut [Node], declared: &Declared, produced: &mut BTreeSet<String>) {
+    for node in nodes {
+        let (condition, requires) = match node {
+            Node::Step(draft) => (&draft.step.run_condition, &mut draft.step.requires_context),
+            Node::Loop(looped) => (&looped.step.run_condition, &mut looped.step.requires_context),
+        };
+        for key in condition.iter().flat_map(|condition| keys_of(&condition.0)) {
+            if let Some((declaration, _)) = declared.get(key).filter(|_| produced.contains(key)) {
+                requires.entry(key.to_owned()).or_insert_with(|| declaration.clone());
+            }
+        }
+        match node {
+            Node::Step(draft) => produced.extend(draft.step.produces_context.keys().cloned()),
+            Node::Loop(looped) => complete(&mut looped.body, declared, produced),
+        }
+    }
+}
+
+/// The keys that a condition reads as a whole. What is read inside of a value has no declaration.
+fn keys_of(condition: &Value) -> impl Iterator<Item = &str> {
+    let mut variables = Vec::new();
+    condition::variables(condition, &mut variables);
+    variables.into_iter().filter(|variable| !variable.contains('.'))
+}
+
+/// The keys that loops take their rounds from. They are lists and counts, and checked where the loop begins.
+fn loop_inputs(nodes: &[Node], known: &mut BTreeSet<String>) {
+    for node in nodes {
+        if let Node::Loop(looped) = node {
+            let spec = &looped.step.control;
+            known.extend(spec.items.clone());
+            if let Some(Count::Key(key)) = &spec.count {
+                known.insert(key.clone());
+            }
+            loop_inputs(&looped.body, known);
+        }
+    }
+}
+
+/// Looks at every condition for keys that nothing declares.
+struct Readers {
+    /// Whether the file declares anything. Without, an unknown key is advice: nobody promised a list.
+    declares: bool,
+    /// The keys that are declared, and the variables of the loops around.
+    known: BTreeSet<String>,
+}
+
+impl Readers {
+    fn walk(&mut self, context: &mut Context<'_>, nodes: &[Node]) {
+        for node in nodes {
+            match node {
+                Node::Step(draft) => self.step(context, draft),
+                Node::Loop(looped) => self.looped(context, looped),
+            }
+        }
+    }
+
+    fn step(&self, context: &mut Context<'_>, draft: &Draft) {
+        let (step, path) = (&draft.step, &draft.path);
+        self.optional(context, step.run_condition.as_ref(), &member(path, "runCondition"));
+        let confirmed = step.require_confirmation.as_ref().and_then(|needed| needed.condition.as_ref());
+        self.optional(context, confirmed, &member(path, "requireConfirmation"));
+        for (index, needed) in step.user_dependencies.iter().enumerate() {
+            let place = member(&item(&member(path, "userDependencies"), index), "condition");
+            self.optional(context, needed.condition.as_ref(), &place);
+        }
+        for (index, fragment) in step.prompt_fragments.iter().enumerate() {
+            let place = member(&item(&member(path, "promptFragments"), index), "when");
+            self.optional(context, fragment.when.as_ref(), &place);
+        }
+        for (index, delegation) in draft.delegations.iter().enumerate() {
+            let place = member(&item(&member(path, "parallelDelegations"), index), "runCondition");
+            self.optional(context, delegation.run_condition.as_ref(), &place);
+        }
+        if let Some(rules) = &step.validation_criteria {
+            let mut rules = rules.0.clone();
+            let mut conditions = Vec::new();
+            criteria::conditions_mut(&mut rules, &mut conditions);
+            for condition in conditions {
+                self.read(context, condition, &member(path, "validationCriteria"));
+            }
+        }
+    }
+
+    fn looped(&mut self, context: &mut Context<'_>, looped: &DraftLoop) {
+        let (step, path) = (&looped.step, &looped.path);
+        self.optional(context, step.run_condition.as_ref(), &member(path, "runCondition"));
+        let confirmed = step.require_confirmation.as_ref().and_then(|needed| needed.condition.as_ref());
+        self.optional(context, confirmed, &member(path, "requireConfirmation"));
+        let spec = &step.control;
+        let mut names = vec![spec.iteration_var.as_deref().unwrap_or("currentIteration")];
+        if spec.loop_type == LoopType::ForEach {
+            names.push(spec.item_var.as_deref().unwrap_or("currentItem"));
+            names.push(spec.index_var.as_deref().unwrap_or("currentIndex"));
+        }
+        let added: Vec<String> =
+            names.into_iter().map(str::to_owned).filter(|name| self.known.insert(name.clone())).collect();
+        let decides = match &spec.condition_source {
+            Some(ConditionSource::ContextVariable { condition }) => Some(condition),
+            Some(ConditionSource::ArtifactContract { .. }) | None => spec.condition.as_ref(),
+        };
+        if let Some(decides) = decides {
+            let named = condition::reference(&decides.0).and_then(|id| context.conditions.get(id));
+            let decides = match named.map(|defined| &defined.value) {
+                Some(ConditionTest::Condition(named)) => named.0.clone(),
+                Some(ConditionTest::ContractRef(_)) => Value::Null,
+                None => decides.0.clone(),
+            };
+            self.read(context, &decides, &member(&member(path, "loop"), "condition"));
+        }
+        self.walk(context, &looped.body);
+        for name in added {
+            self.known.remove(&name);
+        }
+    }
+
+    fn optional(&self, context: &mut Context<'_>, condition: Option<&Condition>, path: &str) {
+        if let Some(condition) = condition {
+            self.read(context, &condition.0, path);
+        }
+    }
+
+    fn read(&self, context: &mut Context<'_>, condition: &Value, path: &str) {
+        for key in keys_of(condition).filter(|key| !self.known.contains(*key)) {
+            let fix = match canon::nearest::nearest(key, &self.known, 1).first() {
+                Some(near) => format!("Did you mean `{near}`?"),
+                None => format!(
+                    "Add `producesContext: {{\"{key}\": …}}` to the step that sends it, or `requiresContext` to the \
+                     first step if `start_workflow` brings it."
+                ),
+            };
+            let message =
+                format!("the condition reads the context key `{}`, which no step declares", quoted(key));
+            if self.declares {
+                context.problem(path, Code::UndeclaredContextKey, message, fix);
+            } else {
+                context.advise(WarningCode::UndeclaredContextKey, path, format!("{message}. {fix}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The context keys that steps declare: what a run must know before a step, and what the step has to send.
+//!
+//! A declaration is a name and one of four types. There is nothing richer: a context carries a few facts
+//! that decide the way of a run, and documents belong into artifacts.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::condition;
+
+/// Declared keys, by name.
+pub type ContextKeys = BTreeMap<String, ContextType>;
+
+/// What the value of a context key may be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub enum ContextType {
+    /// `{"type": "string"}` and its like.
+    #[serde(rename = "type")]
+    Plain(PlainType),
+    /// `{"enum": ["fix", "report"]}`: one of these, in the author's order.
+    #[serde(rename = "enum")]
+    OneOf(Vec<String>),
+}
+
+/// A type of which every value is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlainType {
+    /// Text that is not blank.
+    String,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+}
+
+impl PlainType {
+    /// Every type, by its name in a workflow file.
+    pub const ALL: &'static [(&'static str, Self)] =
+        &[("boolean", Self::Boolean), ("number", Self::Number), ("string", Self::String)];
+}
+
+impl ContextType {
+    /// Whether a value is allowed. A placeholder that was sent as it is does not count as text.
+    ///
+    /// Allowed values are compared as conditions compare them: trimmed, without case, and `true` equals `yes`.
+    pub fn accepts(&self, key: &str, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Plain(PlainType::String), Value::String(text)) => {
+                !text.trim().is_empty() && text.trim() != self.placeholder(key)
+            }
+            (Self::Plain(PlainType::Number), Value::Number(_))
+            | (Self::Plain(PlainType::Boolean), Value::Bool(_)) => true,
+            (Self::OneOf(allowed), value) => {
+                allowed.iter().any(|one| condition::equal(value, &Value::String(one.clone())))
+            }
+            (Self::Plain(_), _) => false,
+        }
+    }
+
+    /// What a value has to be, in words: `one of "fix", "report"`.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Plain(PlainType::String) => "text".to_owned(),
+            Self::Plain(PlainType::Number) => "a number".to_owned(),
+            Self::Plain(PlainType::Boolean) => "true or false".to_owned(),
+            Self::OneOf(allowed) => {
+                let quoted: Vec<String> = allowed.iter().map(|one| format!("{one:?}")).collect();
+                format!("one of {}", quoted.join(", "))
+            }
+        }
+    }
+
+    /// What stands for a value in a call that is offered: never itself a value that is allowed.
+    pub fn placeholder(&self, key: &str) -> String {
+        match self {
+            Self::Plain(PlainType::String) => format!("<{key}: text>"),
+            Self::Plain(PlainType::Number) => format!("<{key}: a number>"),
+            Self::Plain(PlainType::Boolean) => "<true | false>".to_owned(),
+            Self::OneOf(allowed) => format!("<{}>", allowed.join(" | ")),
+        }
+    }
+}
+
+/// A declared key without a value that is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextFault {
+    /// The key, as the author wrote it.
+    pub key: String,
+    /// What its value has to be, in words.
+    pub expected: String,
+    /// The value that is there instead, shortened; nothing when the key is missing.
+    pub found: Option<String>,
+    /// What stands for the value in a call that is offered.
+    pub placeholder: String,
+}
+
+/// How much of a wrong value a message repeats, in characters.
+const SHOWN: usize = 60;
+
+impl ContextFault {
+    /// The fault of a key in a context, if it has one. `null` is the same as missing.
+    pub fn of(key: &str, declared: &ContextType, context: &Map<String, Value>) -> Option<Self> {
+        let value = context.get(key).filter(|value| !value.is_null());
+        if value.is_some_and(|value| declared.accepts(key, value)) {
+            return None;
+        }
+        let found = value.map(|value| {
+            let text = value.to_string();
+            match text.char_indices().nth(SHOWN) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            }
+        });
+        let placeholder = declared.placeholder(key);
+        Some(Self { key: key.to_owned(), expected: declared.words(), found, placeholder })
+    }
+}
+
+impl std::fmt::Display for ContextFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { key, expected, found, .. } = self;
+        match found {
+            Some(found) => write!(f, "the context key `{key}` is {found}; it must be {expected}"),
+            None => write!(f, "the context key `{key}` is missing; it must be {expected}"),
+        }
+    }
+}
+
+/// The faults of all these keys, in the order of their names.
+pub fn faults(keys: &ContextKeys, context: &Map<String, Value>) -> Vec<ContextFault> {
+    keys.iter().filter_map(|(key, declared)| ContextFault::of(key, declared, context)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn one_of(allowed: &[&str]) -> ContextType {
+        ContextType::OneOf(allowed.iter().map(|one| (*one).to_owned()).collect())
+    }
+
+    #[test]
+    fn which_values_a_declaration_allows() {
+        let string = ContextType::Plain(PlainType::String);
+        let number = ContextType::Plain(PlainType::Number);
+        let boolean = ContextType::Plain(PlainType::Boolean);
+        let choice = one_of(&["fix", "report"]);
+        for (name, declared, value, allowed) in [
+            ("text", &string, json!("x"), true),
+            ("blank text", &string, json!("  "), false),
+            ("the placeholder of text", &string, json!("<key: text>"), false),
+            ("a number as text", &string, json!(1), false),
+            ("a number", &number, json!(0.5), true),
+            ("digits", &number, json!("3"), false),
+            ("a flag", &boolean, json!(false), true),
+            ("yes as a flag", &boolean, json!("yes"), false),
+            ("one of them", &choice, json!("fix"), true),
+            ("one of them in other letters", &choice, json!(" Fix"), true),
+            ("none of them", &choice, json!("fix it"), false),
+            ("the placeholder of a choice", &choice, json!("<fix | report>"), false),
+            ("a flag for a word of that meaning", &one_of(&["yes", "no"]), json!(false), true),
+            ("a list", &choice, json!(["fix"]), false),
+            ("null", &string, Value::Null, false),
+        ] {
+            assert_eq!(declared.accepts("key", &value), allowed, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_placeholder_is_never_allowed() {
+        for declared in [
+            ContextType::Plain(PlainType::String),
+            ContextType::Plain(PlainType::Number),
+            ContextType::Plain(PlainType::Boolean),
+            one_of(&["a", "b"]),
+        ] {
+            let placeholder = Value::String(declared.placeholder("key"));
+            assert!(!declared.accepts("key", &placeholder), "{placeholder}");
+        }
+    }
+
+    #[test]
+    fn a_declaration_is_written_as_it_is_read() {
+        for (declared, text) in [
+            (ContextType::Plain(PlainType::Boolean), json!({"type": "boolean"})),
+            (one_of(&["fix", "report"]), json!({"enum": ["fix", "report"]})),
+        ] {
+            assert_eq!(json!(declared), text);
+            assert_eq!(serde_json::from_value::<ContextType>(text).unwrap(), declared);
+        }
+        assert!(serde_json::from_value::<ContextType>(json!({"type": "string", "enum": ["a"]})).is_err());
+    }
+}
