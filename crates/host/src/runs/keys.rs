@@ -51,7 +51,7 @@ pub struct ApiKey {
 impl ApiKey {
     /// Whether it is neither revoked nor expired at a moment.
     pub fn is_good_at(&self, now: u64) -> bool {
-        !self.revoked_at.is_some_and(|at| at <= now) && !self.expires_at.is_some_and(|at| at <= now)
+        self.revoked_at.is_none_or(|at| at > now) && self.expires_at.is_none_or(|at| at > now)
     }
 }
 
