@@ -39,7 +39,7 @@ pub use self::node::{Node, PortValue};
 pub use self::node_type::NodeType;
 pub use self::pattern::MAX_PATTERN_BYTES;
 pub use self::problem::Problem;
-pub use self::trigger::{Listening, SourceKind};
+pub use self::trigger::{Listening, SourceKind, UnservedKind, UnservedTrigger};
 
 /// The place of a node in [`Definition::nodes`].
 pub type NodeIndex = usize;
@@ -78,6 +78,8 @@ pub struct Definition {
     pub required_agent: Option<String>,
     /// The triggers that listen to messages.
     pub triggers: Vec<Listening>,
+    /// The triggers that are enabled and never fire.
+    pub unserved_triggers: Vec<UnservedTrigger>,
     /// What its patterns cost.
     pub patterns: Patterns,
     /// How much there is to look at for a decision: nodes, ports, and terms and places of conditions.
@@ -116,8 +118,9 @@ pub struct Edge {
     pub target: NodeIndex,
     /// The output that it takes.
     pub source_output: String,
-    /// The input that it feeds.
-    pub target_input: String,
+    /// The input that it feeds. Nothing where the author names none and the target does not declare `input`: such an edge only
+    /// says what comes first.
+    pub target_input: Option<String>,
     /// When it counts.
     pub condition: Option<Condition>,
     /// What has to be true of all that comes in at the target.

@@ -65,6 +65,11 @@ pub trait Children {
         true
     }
 
+    /// Whether the host serves mock nodes, for conformance suites. One whose seams are off does not.
+    fn mocks(&self) -> bool {
+        true
+    }
+
     /// How sure a decision of an agent has to be, where its pack says so.
     fn threshold(&self, _agent_id: &str) -> Option<f64> {
         None
@@ -115,7 +120,10 @@ pub fn decide(
 /// Something that happened to a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// It was created. Always the first.
+    /// It was created, and begins with [`Input::Create`]. The first input of a run that is created together with the event of its parent
+    /// that names it.
+    Begin,
+    /// It was created, or begins after [`Input::Begin`].
     Create,
     /// The host took it over after a stop: what was under way is begun again.
     Recover,
@@ -159,6 +167,13 @@ pub enum Input {
         variables: Map<String, Value>,
         /// Why, where it failed.
         error: Option<crate::state::RunError>,
+    },
+    /// A child waits for somebody, or goes on. A run that is paused lets this pass, as it does the end of a child.
+    ChildWaits {
+        /// The child.
+        run_id: String,
+        /// What it waits for; [`RunStatus::Running`] where it goes on.
+        status: RunStatus,
     },
     /// A child could not be started.
     ChildRefused {
@@ -227,13 +242,13 @@ pub enum Input {
     },
 }
 
-/// What happens to the node that works when a run is paused. Work that was begun is brought to its end by the host either way, because
-/// nobody can take an effect back; no new work begins, and what came of the old is recorded when the run goes on.
+/// What happens to the nodes that work when a run is paused. No other node begins either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DrainPolicy {
-    /// It is left where it is.
+    /// The run is paused at once. The host brings an effect that was begun to its end, because nobody can undo it, and what came of it is
+    /// recorded when the run goes on.
     Immediate,
-    /// It works on to its end.
+    /// They work on to their end, which is recorded, and then the run is paused.
     #[default]
     DrainCurrentNode,
 }
@@ -439,6 +454,8 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// What the host has to do once they are durable.
     pub effects: Vec<Effect>,
+    /// The status before it.
+    pub before: RunStatus,
 }
 
 /// Why an input was not taken. The state is as it was.
@@ -476,6 +493,14 @@ pub enum Refusal {
     Guided {
         /// The session.
         session_id: String,
+    },
+    /// The run is paused already, or will be once the nodes that work have ended.
+    #[error("{}", if *.draining { "the run is being paused: it halts once its running nodes have ended" } else { "the run is paused" })]
+    Paused {
+        /// Since when, or when it was asked for.
+        since: Millis,
+        /// Whether nodes still work.
+        draining: bool,
     },
     /// The state of the run does not allow it.
     #[error("the run is {status}")]

@@ -61,6 +61,12 @@ pub struct RunState {
     pub paused: Option<(Millis, DrainPolicy)>,
     /// For how long it was paused before, in milliseconds.
     pub paused_ms: u64,
+    /// The pause that begins once the nodes that work have ended, where somebody wants one.
+    pub draining: Option<Draining>,
+    /// Since when it only waits for people, where it does.
+    pub waiting_since: Option<Millis>,
+    /// For how long it only waited for people before, in milliseconds.
+    pub waited_ms: u64,
     /// Why it failed.
     pub error: Option<RunError>,
     /// The agent of the node that works.
@@ -82,6 +88,15 @@ pub struct RunState {
     child_places: BTreeMap<String, usize>,
     /// How many children ended.
     children_ended: u32,
+}
+
+/// A pause that was asked for and has not begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draining {
+    /// When it was asked for.
+    pub since: Millis,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// What is known of a node.
@@ -397,6 +412,9 @@ impl RunState {
             completed_at: None,
             paused: None,
             paused_ms: 0,
+            draining: None,
+            waiting_since: None,
+            waited_ms: 0,
             error: None,
             agent: None,
             orchestrator: None,
@@ -488,6 +506,15 @@ impl RunState {
             }
         }
         Some(awaited)
+    }
+
+    /// Whether a node works: it began, and is not between two attempts nor waiting for children that wait for people.
+    pub(crate) fn is_at_work(&self, definition: &Definition) -> bool {
+        let held = &self.schedule.held;
+        self.schedule.active.difference(held).any(|rank| {
+            let node = &self.nodes[definition.graph.order[*rank]];
+            node.status == NodeStatus::Running && node.retry_at.is_none()
+        })
     }
 
     /// The nodes that are running or suspended, in the order in which they are drained.

@@ -588,6 +588,15 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     /// The workflows of all tenants that messages start runs of, as tenant and id, `limit` of them after the given one, in their order.
     fn listening(&self, after: Option<(&str, &str)>, limit: usize) -> Read<Vec<(String, String)>>;
 
+    /// The workflows of all tenants whose newest document contains one of these texts, as tenant and id, `limit` of them after the given
+    /// one, in their order. It reads every document: for a look at the start, and not for requests.
+    fn workflows_containing(
+        &self,
+        texts: [&str; 2],
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Read<Vec<(String, String)>>;
+
     /// How far a trigger has read its stream.
     fn listener_place(&self, tenant: &str, workflow_id: &str, consumer: &str) -> Read<Option<String>>;
 

@@ -78,6 +78,7 @@ fn is_update(kind: &EventKind) -> bool {
         | EventKind::RunCancelled
         | EventKind::RunPaused
         | EventKind::RunResumed
+        | EventKind::PauseRequested
         | EventKind::NodeCompleted
         | EventKind::NodeFailed
         | EventKind::NodeSuspended

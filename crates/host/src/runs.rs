@@ -40,6 +40,7 @@ mod interrupts;
 pub mod keys;
 pub(crate) mod listening;
 mod live;
+mod newborn;
 mod one_by_one;
 pub mod outbound;
 pub mod rates;
@@ -82,6 +83,7 @@ use self::heavy::HeavyWork;
 pub use self::idempotency::{Keyed, Reply};
 use self::keys::KnownKeys;
 pub use self::keys::{ApiKey, GuidedCaller, KeyError};
+pub use self::listening::SilentTrigger;
 use self::live::LiveRuns;
 use self::one_by_one::OneByOne;
 use self::outbound::Outbound;
@@ -171,6 +173,8 @@ struct Inner {
     counters: Counters,
     /// Whose triggers are to be looked at.
     listeners: listening::Changed,
+    /// Children that are durable and have yet to begin.
+    newborn: newborn::Newborn,
 }
 
 impl fmt::Debug for Runs {
@@ -209,6 +213,7 @@ impl Runs {
                 traces: Traces::default(),
                 counters: Counters::default(),
                 listeners: listening::Changed::default(),
+                newborn: newborn::Newborn::default(),
             }),
         };
         runs.learn_secrets();

@@ -34,8 +34,11 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
         return Ok(Page::new("Overview", body).into());
     }
     let list = |filter: RunFilter| run_list::read(&call, &filter, SHOWN).map(|(runs, _)| runs);
+    let mut waiting = list(RunFilter { waiting: true, ..RunFilter::default() })?;
+    // A parent whose child waits has nothing to answer itself.
+    waiting.retain(|run| run.interrupt.is_some());
     let overview = Overview {
-        waiting: list(RunFilter { waiting: true, ..RunFilter::default() })?,
+        waiting,
         running: list(RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() })?,
         failed: list(RunFilter { status: Some(RunStatus::Failed), ..RunFilter::default() })?,
         recent: list(RunFilter::default())?,

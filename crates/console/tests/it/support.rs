@@ -56,7 +56,8 @@ impl Site {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             limits: Limits::default(),
-            capabilities: Capabilities::OURS,
+            // An artifact is made by a mock node.
+            capabilities: Capabilities { mock_agent: true, ..Capabilities::OURS },
             token_secrets: vec![[7; 32]],
             public_url: public_url.to_owned(),
             audit_key: AuditKey::from_seed([9; 32]),

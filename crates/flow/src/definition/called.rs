@@ -3,9 +3,13 @@
 //! The core knows their names and what they may be told. What they do is the host's business: the engine asks for one effect, under one
 //! identity, and records what came of it.
 
+mod inputs;
+
 use std::fmt;
 
 use serde_json::{Map, Value, json};
+
+pub use self::inputs::Inputs;
 
 /// What a type of node needs of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,8 +38,10 @@ pub struct Capabilities {
     pub pack_types: PackTypes,
     /// The types of nodes that installed packs name and that are not served.
     pub refused_types: RefusedTypes,
-    /// `core.conformance.*` outside of workflows whose id begins with `conformance-`.
+    /// Mock nodes, as `core.conformance.*`, for conformance suites.
     pub mock_agent: bool,
+    /// The document was checked when it was registered, maybe by an earlier version: rules that were added since do not make it unreadable.
+    pub checked_before: bool,
 }
 
 impl Capabilities {
@@ -60,6 +62,7 @@ impl Capabilities {
         pack_types: PackTypes::None,
         refused_types: RefusedTypes::NONE,
         mock_agent: false,
+        checked_before: false,
     };
 
     /// What a workflow may have needed that was registered before: whatever it names, the host served it then.
@@ -71,6 +74,7 @@ impl Capabilities {
         mcp_sampling: true,
         pack_types: PackTypes::Any,
         mock_agent: true,
+        checked_before: true,
         ..Self::OURS
     };
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-use super::node_type::NodeType;
+use super::node_type::{MOCK_AGENT, NodeType};
 use super::{Capabilities, Problem, decision};
 
 /// The longest goal of a guided node: it is repeated to the agent with every step.
@@ -68,9 +68,16 @@ pub(crate) fn interrupt_problem(asked: &serde_json::Map<String, Value>) -> Optio
     problems.into_iter().next().map(|problem| problem.path)
 }
 
-/// Refuses what only makes a node pretend, in a workflow that may not. The plan of a supervisor is no pretence: it is how a workflow
-/// without a model decides.
-pub(super) fn check_pretence(
+/// The members by which a supervisor is a mock. Its plan is not one of them: it is how a workflow without a model decides.
+const MOCK_MEMBERS: [&str; 2] = ["mockConfidence", "mockPendingDecision"];
+
+/// Whether a configuration makes a mock of a node that is none by its type.
+pub(crate) fn is_mock(kind: NodeType, config: &serde_json::Map<String, Value>) -> bool {
+    kind == NodeType::Supervisor && MOCK_MEMBERS.iter().any(|member| config.contains_key(*member))
+}
+
+/// Refuses the members by which a node is a mock, on a host that serves none.
+pub(super) fn check_mocks(
     kind: NodeType,
     config: &serde_json::Map<String, Value>,
     path: &str,
@@ -79,11 +86,9 @@ pub(super) fn check_pretence(
     if kind != NodeType::Supervisor {
         return;
     }
-    for member in ["mockConfidence", "mockPendingDecision"] {
-        if config.contains_key(member) {
-            let message = "this is for conformance suites; leave it out";
-            problems.push(requires(format!("{path}/{member}"), message, "conformance.mockAgent"));
-        }
+    for member in MOCK_MEMBERS.iter().filter(|member| config.contains_key(**member)) {
+        let message = "this is for conformance suites; leave it out";
+        problems.push(requires(format!("{path}/{member}"), message, MOCK_AGENT));
     }
 }
 

@@ -34,6 +34,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// Whether it is a mock, for conformance suites alone.
+    pub fn is_mock(&self) -> bool {
+        self.kind.is_mock() || super::config::is_mock(self.kind, &self.config)
+    }
+
     /// The name of its type.
     pub fn type_id(&self) -> &str {
         self.pack_type.as_deref().unwrap_or(self.kind.as_str())

@@ -6,6 +6,9 @@ use super::Capabilities;
 use super::called::{CalledType, Family};
 use super::exposed::ExposedType;
 
+/// The capability that mock nodes need. Only a host whose conformance seams are enabled has it.
+pub(crate) const MOCK_AGENT: &str = "conformance.mockAgent";
+
 macro_rules! node_types {
     ($(#[doc = $doc:literal] $name:ident => $text:literal,)+) => {
         /// The type of a node.
@@ -126,6 +129,14 @@ impl NodeType {
         matches!(self, Self::Called(_) | Self::Pack | Self::Exposed(ExposedType::Sampling))
     }
 
+    /// Every name that an input of its nodes may have; nothing where any may.
+    pub fn input_names(self) -> Option<Vec<&'static str>> {
+        match self {
+            Self::Called(called) => called.input_names(),
+            _ => None,
+        }
+    }
+
     /// Whether its nodes are given what a model says.
     pub const fn asks_models(self) -> bool {
         match self {
@@ -134,9 +145,49 @@ impl NodeType {
         }
     }
 
+    /// Whether its nodes are mocks, for conformance suites alone.
+    pub const fn is_mock(self) -> bool {
+        match self {
+            Self::MockAgent
+            | Self::SideEffect
+            | Self::RequiresMissing
+            | Self::SecretEcho
+            | Self::CostEmit
+            | Self::ModelCapabilityInsufficient
+            | Self::ArtifactEmit => true,
+            Self::Called(called) => matches!(called, CalledType::MockAi),
+            Self::Start
+            | Self::End
+            | Self::Noop
+            | Self::Identity
+            | Self::Conditional
+            | Self::Delay
+            | Self::Loop
+            | Self::Parallel
+            | Self::Merge
+            | Self::SetVariable
+            | Self::GetVariable
+            | Self::Interrupt
+            | Self::Fail
+            | Self::ApprovalGate
+            | Self::ClarificationGate
+            | Self::GovernanceGate
+            | Self::ChannelWrite
+            | Self::SubWorkflow
+            | Self::Supervisor
+            | Self::Dispatch
+            | Self::Guided
+            | Self::ConversationGate
+            | Self::Exposed(_)
+            | Self::Pack => false,
+        }
+    }
+
     /// The capability that the type needs, where the host does not serve it.
-    pub fn missing_capability(self, capabilities: &Capabilities, workflow_id: &str) -> Option<&'static str> {
-        let pretends = may_pretend(capabilities, workflow_id);
+    pub fn missing_capability(self, capabilities: &Capabilities) -> Option<&'static str> {
+        if self.is_mock() && !capabilities.mock_agent {
+            return Some(MOCK_AGENT);
+        }
         let (served, name) = match self {
             Self::ConversationGate => (capabilities.conversation, "conversationPrimitive"),
             Self::Supervisor => (capabilities.orchestrator, "orchestrator.supported"),
@@ -145,10 +196,8 @@ impl NodeType {
                 Family::Surface { surface, .. } => {
                     (capabilities.surfaces.contains(surface), surface_flag(surface))
                 }
-                // The one that pretends is for tests alone.
-                Family::Model if called == CalledType::MockAi => {
-                    (capabilities.models && pretends, "conformance.mockAgent")
-                }
+                // A mock of a model needs what serves models as well.
+                Family::Model if self.is_mock() => (capabilities.models, MOCK_AGENT),
                 Family::Model => (capabilities.models, "aiProviders.supported"),
                 Family::Agent => (capabilities.agents, "agents.manifestRuntime.supported"),
                 Family::Mcp { .. } => (capabilities.mcp_client, "mcp.supported"),
@@ -164,8 +213,8 @@ impl NodeType {
             | Self::SecretEcho
             | Self::CostEmit
             | Self::ModelCapabilityInsufficient
-            | Self::ArtifactEmit => (pretends, "conformance.mockAgent"),
-            Self::Start
+            | Self::ArtifactEmit
+            | Self::Start
             | Self::End
             | Self::Noop
             | Self::Identity
@@ -188,12 +237,6 @@ impl NodeType {
         };
         (!served).then_some(name)
     }
-}
-
-/// Whether nodes of a workflow may pretend: it is one of a conformance suite, or the host lets anybody.
-pub(crate) fn may_pretend(capabilities: &Capabilities, workflow_id: &str) -> bool {
-    let prefixes = ["conformance-", "openwop-smoke-"];
-    capabilities.mock_agent || prefixes.iter().any(|prefix| workflow_id.starts_with(prefix))
 }
 
 /// The flag of the discovery document for a surface.

@@ -16,9 +16,7 @@ use canon::json;
 use serde_json::{Map, Value};
 
 use self::fields::Fields;
-use super::{
-    Capabilities, Definition, Graph, Masking, PackTypes, Patterns, Problem, Settings, Variable, VariableKind,
-};
+use super::{Capabilities, Definition, Graph, Masking, Patterns, Problem, Settings, Variable, VariableKind};
 
 /// The most nodes of one workflow: a run folds to one state in memory.
 const MAX_NODES: usize = 10_000;
@@ -110,9 +108,15 @@ fn build(
         "metadata",
         "settings",
     ]);
-    let workflow_id = id.clone().unwrap_or_default();
-    let (nodes, places) = nodes::nodes(node_list.unwrap_or_default(), &workflow_id, capabilities, problems);
-    let edges = nodes::edges(edge_list.unwrap_or_default(), &places, patterns, problems);
+    let (nodes, places) = nodes::nodes(node_list.unwrap_or_default(), capabilities, problems);
+    let edges = nodes::edges(
+        edge_list.unwrap_or_default(),
+        node_list.unwrap_or_default(),
+        &places,
+        capabilities,
+        patterns,
+        problems,
+    );
     let variables = variables(variable_list.unwrap_or_default(), problems);
     let around = triggers::Around {
         nodes: node_list.unwrap_or_default(),
@@ -121,7 +125,8 @@ fn build(
         capabilities,
         is_active,
     };
-    let triggers = triggers::triggers(trigger_list.unwrap_or_default(), &around, problems);
+    let (triggers, unserved_triggers) =
+        triggers::triggers(trigger_list.unwrap_or_default(), &around, problems);
     let channels = channels::channels(root.get("channels"), problems);
     let configurable_schema = configurable_schema(root.get("configurableSchema"), problems);
     let settings = read_settings(settings.unwrap_or(&Map::new()), problems);
@@ -156,6 +161,7 @@ fn build(
         masking,
         required_agent,
         triggers,
+        unserved_triggers,
         patterns,
         weight,
         bytes: crate::event::size::of_value(document),
@@ -171,7 +177,7 @@ fn required_agent(
     let named = metadata.get("requiresAgentId")?;
     let agent_id = named.as_str().filter(|id| (3..=256).contains(&id.chars().count()));
     // A workflow that was registered before anybody looked at this is not refused for it now.
-    if agent_id.is_none() && capabilities.pack_types != PackTypes::Any {
+    if agent_id.is_none() && !capabilities.checked_before {
         let message = "the id of an agent, a text of 3 to 256 characters";
         problems.push(Problem::at("/metadata/requiresAgentId", message));
     }

@@ -22,6 +22,50 @@ pub const RETRY_DELAY_MS: u64 = 1000;
 /// How long a message that was refused waits at most.
 pub const MAX_RETRY_DELAY_MS: u64 = 10 * 60 * 1000;
 
+/// A trigger that is enabled and would never fire. Only a workflow that an earlier version registered has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnservedTrigger {
+    /// Its id.
+    pub id: String,
+    /// What it would fire on.
+    pub kind: UnservedKind,
+}
+
+/// What a trigger may wait for that nothing here listens to yet. Each is refused while it is enabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnservedKind {
+    /// A moment.
+    Schedule,
+    /// A request from outside.
+    Webhook,
+}
+
+impl UnservedKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Schedule, Self::Webhook];
+
+    /// The `type` of such a trigger.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    /// The capability that a host would need.
+    pub const fn capability(self) -> &'static str {
+        match self {
+            Self::Schedule => "scheduling.supported",
+            Self::Webhook => "triggerBridge.supported",
+        }
+    }
+
+    /// The kind of that `type`.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
 /// What a trigger listens to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {

@@ -32,9 +32,12 @@ impl Turn<'_> {
         own.into_iter().flatten().fold(self.limits.max_run_duration_ms, u64::min)
     }
 
-    /// When it has to be over. Time in which somebody paused it does not count.
-    pub(super) fn deadline(&self) -> Option<Millis> {
-        Some(self.state.started_at?.plus(self.max_duration()).plus(self.state.paused_ms))
+    /// When it has to be over; nothing while it only waits for people. Time in which somebody paused it does not count, nor does time in
+    /// which it only waited.
+    fn deadline(&self) -> Option<Millis> {
+        let state = &self.state;
+        let started = state.started_at.filter(|_| state.waiting_since.is_none())?;
+        Some(started.plus(self.max_duration()).plus(state.paused_ms).plus(state.waited_ms))
     }
 
     pub(super) fn set_deadline(&mut self) {
@@ -43,13 +46,19 @@ impl Turn<'_> {
         }
     }
 
-    /// The run has taken as long as it may, unless it was paused meanwhile.
+    /// The run has taken as long as it may, unless it was paused or only waited meanwhile.
     pub(super) fn run_deadline(&mut self) {
-        if self.is_halted() || self.deadline().is_none_or(|deadline| deadline > self.now) {
+        if self.is_halted() {
+            return;
+        }
+        // A run of an earlier version may have failed while it waited. It is repeated as it was.
+        if self.recorded.is_none() && self.deadline().is_none_or(|deadline| deadline > self.now) {
+            self.set_deadline();
             return;
         }
         let limit = self.max_duration();
-        let observed = self.elapsed().max(limit.saturating_add(1));
+        let idle = self.state.paused_ms.saturating_add(self.state.waited_ms);
+        let observed = self.elapsed().saturating_sub(idle).max(limit.saturating_add(1));
         let cause = self.breach("run-duration", limit, observed, None);
         let message = format!("the run took longer than {limit} ms");
         self.fail_run(&RunError::of(FailureCode::RunTimeout, message), None, Some(cause));

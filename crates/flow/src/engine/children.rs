@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::drain::Step;
+use super::limits::MAX_CHILD_DEPTH;
 use super::nodes::{dispatch, sub_workflow};
 use super::turn::Turn;
 use super::{Effect, StartChild, ids, mapping};
@@ -27,12 +28,23 @@ impl Turn<'_> {
         if self.has_no_source() {
             return Some(no_source());
         }
+        // Refused before the child is named: a run that is named can be read.
+        if self.recorded.is_none() && self.depth_of_children() > MAX_CHILD_DEPTH {
+            let message = format!(
+                "runs start runs at most {MAX_CHILD_DEPTH} levels deep; a workflow may not start itself without end"
+            );
+            return Some(RunError::of(FailureCode::RecursionLimitExceeded, message));
+        }
         (!exists).then(|| {
             RunError::of(
                 FailureCode::UnknownChildWorkflow,
                 "there is no workflow of that id to start as a child",
             )
         })
+    }
+
+    fn depth_of_children(&self) -> u32 {
+        self.state.genesis.parent.as_ref().map_or(0, |above| above.depth).saturating_add(1)
     }
 
     /// Starts a child.
@@ -63,7 +75,7 @@ impl Turn<'_> {
                 type_id: self.node(node).type_id().to_owned(),
                 unset: child.unset.clone(),
                 cancelled_with_parent: child.cancelled_with_parent,
-                depth: self.state.genesis.parent.as_ref().map_or(0, |above| above.depth) + 1,
+                depth: self.depth_of_children(),
                 iteration: child.iteration,
                 attempt: child.attempt,
             },
@@ -90,6 +102,23 @@ impl Turn<'_> {
             };
             self.settle(node, step, None);
         }
+    }
+
+    /// A child waits for somebody, or goes on.
+    pub(super) fn child_waits(&mut self, run_id: &str, status: RunStatus) {
+        let Some(place) = self.state.child_place(run_id) else { return };
+        let child = &self.state.children[place];
+        let is_news = child.ended.is_none()
+            && child.status != status
+            && (status.is_waiting() || status == RunStatus::Running);
+        let Some(node) = self.state.place(&child.node_id).filter(|_| is_news) else { return };
+        let state = &self.state.nodes[node];
+        let awaited = state.status == NodeStatus::Running
+            && (child.iteration, child.attempt) == (state.iteration, state.attempt);
+        if !awaited || self.is_halted() {
+            return;
+        }
+        self.tell_child(node, place, status);
     }
 
     /// A child ended.
@@ -123,7 +152,7 @@ impl Turn<'_> {
         self.drain();
     }
 
-    /// Records how a child ended.
+    /// Records how a child stands.
     pub(super) fn tell_child(&mut self, node: NodeIndex, place: usize, status: RunStatus) {
         let child = &self.state.children[place];
         let payload = json!({

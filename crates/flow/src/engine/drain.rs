@@ -49,15 +49,20 @@ impl Step {
 }
 
 impl Turn<'_> {
-    /// The run was created.
+    /// The run was created. One that has begun and gone no further goes on.
     pub(super) fn create(&mut self) {
-        if self.state.started_at.is_none() {
+        if self.has_only_begun() {
             self.begin();
             self.set_deadline();
             if !self.refuse_task() {
                 self.drain();
             }
         }
+    }
+
+    /// Whether nothing is known of the run but that it began, if that.
+    pub(super) fn has_only_begun(&self) -> bool {
+        self.state.started_at.is_none() || self.state.next_sequence == 1
     }
 
     /// Records that the run began, whatever comes next.
@@ -88,6 +93,9 @@ impl Turn<'_> {
 
     /// Starts and skips until nothing is ready, and ends the run where nothing is under way.
     pub(super) fn drain(&mut self) {
+        if self.halt_if_drained() {
+            return;
+        }
         while !self.is_halted() {
             let mut next = None;
             for rank in &self.state.schedule.ready {

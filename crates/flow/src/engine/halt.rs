@@ -16,26 +16,57 @@ impl Turn<'_> {
         if self.state.status.is_terminal() {
             return Err(Refusal::Conflict { status: self.state.status });
         }
-        // To pause what is paused is no change, and the first pause is the one that counts.
-        if self.state.paused.is_some() {
-            return Ok(());
+        if let Some((since, _)) = self.state.paused {
+            return Err(Refusal::Paused { since, draining: false });
+        }
+        // Somebody who does not want to wait any longer may say so.
+        if let Some(draining) = self.state.draining.as_ref().filter(|_| policy != DrainPolicy::Immediate) {
+            return Err(Refusal::Paused { since: draining.since, draining: true });
         }
         self.state.rounds.check(&Value::Null)?;
         self.begin();
-        let policy = match policy {
-            DrainPolicy::Immediate => "immediate",
-            DrainPolicy::DrainCurrentNode => "drain-current-node",
-        };
-        let mut payload = json!({"drainPolicy": policy, "pausedAt": wire::timestamp(self.now)});
+        if policy == DrainPolicy::DrainCurrentNode && self.drains_first() {
+            let mut payload =
+                json!({"drainPolicy": spelling(policy), "requestedAt": wire::timestamp(self.now)});
+            if let Some(reason) = reason {
+                payload["reason"] = reason.into();
+            }
+            self.emit(EventKind::PauseRequested, None, payload, None);
+        } else {
+            self.halt(reason, policy);
+        }
+        Ok(())
+    }
+
+    /// Whether nodes have to end before the run is paused. Earlier versions did not wait for them: what they recorded is repeated.
+    fn drains_first(&self) -> bool {
+        let recorded = self.recorded.as_ref();
+        self.state.is_at_work(self.definition)
+            && !recorded.is_some_and(|recorded| recorded.pauses(self.state.next_sequence))
+    }
+
+    fn halt(&mut self, reason: Option<String>, policy: DrainPolicy) {
+        let mut payload = json!({"drainPolicy": spelling(policy), "pausedAt": wire::timestamp(self.now)});
         if let Some(reason) = reason {
             payload["reason"] = reason.into();
         }
         self.emit(EventKind::RunPaused, None, payload, None);
-        Ok(())
+    }
+
+    /// Pauses the run that was to be paused, once no node works any more. Gives whether no node may begin.
+    pub(super) fn halt_if_drained(&mut self) -> bool {
+        let Some(draining) = self.state.draining.clone().filter(|_| !self.is_halted()) else {
+            return self.is_halted();
+        };
+        if !self.state.is_at_work(self.definition) {
+            self.halt(draining.reason, DrainPolicy::DrainCurrentNode);
+        }
+        true
     }
 
     pub(super) fn resume(&mut self, reason: Option<String>) -> Result<(), Refusal> {
-        if self.state.paused.is_none() {
+        let was_draining = self.state.draining.is_some();
+        if self.state.paused.is_none() && !was_draining {
             return Err(Refusal::Conflict { status: self.state.status });
         }
         let mut payload = json!({"resumedAt": wire::timestamp(self.now)});
@@ -43,7 +74,13 @@ impl Turn<'_> {
             payload["reason"] = reason.into();
         }
         self.emit(EventKind::RunResumed, None, payload, None);
-        self.go_on();
+        if was_draining {
+            // What works was never halted, and must not be begun again. Only attempts were held back.
+            self.try_again();
+            self.drain();
+        } else {
+            self.go_on();
+        }
         Ok(())
     }
 
@@ -152,5 +189,13 @@ impl Turn<'_> {
     pub(super) fn log(&mut self, node: NodeIndex, message: &str, fields: &Value) {
         let payload = json!({"level": "info", "message": message, "fields": fields});
         self.tell(EventKind::LogAppended, node, payload, None);
+    }
+}
+
+/// The spelling of a policy in an event.
+const fn spelling(policy: DrainPolicy) -> &'static str {
+    match policy {
+        DrainPolicy::Immediate => "immediate",
+        DrainPolicy::DrainCurrentNode => "drain-current-node",
     }
 }

@@ -11,7 +11,8 @@ use crate::event::EventKind;
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
-/// The input of conformance workflows that chooses what is tried. It is no part of the task.
+/// The input by which a conformance suite chooses what is tried in its own workflows, where the host serves mocks. It is no part of
+/// the task.
 const SCENARIO: &str = "scenario";
 /// The scenario in which the agent gives back nothing of what it has to.
 const RETURNS_NOTHING: &str = "mock-return-violation";
@@ -37,9 +38,9 @@ impl Turn<'_> {
         if self.recorded.is_some() {
             return self.recorded_violation();
         }
-        let of_conformance = self.definition.id.starts_with("conformance-");
+        let of_suite = self.children.mocks() && self.definition.id.starts_with("conformance-");
         let inputs = &self.state.genesis.inputs;
-        let scenario = inputs.get(SCENARIO).and_then(Value::as_str).filter(|_| of_conformance);
+        let scenario = inputs.get(SCENARIO).and_then(Value::as_str).filter(|_| of_suite);
         if scenario == Some(RETURNS_NOTHING) {
             return self.return_error(agent_id, &Map::new());
         }

@@ -3,6 +3,9 @@
 use crate::definition::MAX_PATTERN_BYTES;
 use crate::meter::MAX_STEPS;
 
+/// How deeply runs may start runs. Deeper than any design, and soon enough to stop a workflow that starts itself.
+pub const MAX_CHILD_DEPTH: u32 = 32;
+
 /// What no run may exceed, whatever its options say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

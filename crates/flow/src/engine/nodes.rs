@@ -27,8 +27,12 @@ use crate::state::{Outcome, Resolution, RunError};
 /// The longest delay: a year, as for everything else that waits.
 const MAX_DELAY_MS: u64 = 31_536_000_000;
 
-/// Why a node never begins, where its type says so.
+/// Why a node never begins, where its type says so, or the host does not serve it.
 pub(super) fn refused(turn: &mut Turn<'_>, node: NodeIndex) -> Option<RunError> {
+    // Earlier versions registered mock nodes on hosts without seams. What was recorded of one is repeated as it was.
+    if turn.node(node).is_mock() && turn.recorded.is_none() && !turn.children.mocks() {
+        return Some(conformance::not_served(turn.node(node).type_id()));
+    }
     match turn.node(node).kind {
         NodeType::RequiresMissing => Some(conformance::requires_missing()),
         NodeType::ModelCapabilityInsufficient => Some(conformance::insufficient_model(turn, node)),
@@ -124,17 +128,14 @@ pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> bo
     recorded
 }
 
-/// How long a delay takes: the caller's seconds, the port, and then the configuration.
+/// How long a delay takes: as its port says, or else its configuration.
 pub(super) fn delay_ms(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> u64 {
     let config = &turn.node(node).config;
-    let seconds = turn.state.genesis.inputs.get("delaySeconds").and_then(Value::as_f64);
-    let given = seconds.map(|seconds| seconds * 1000.0).or_else(|| {
-        let of = |value: Option<&Value>| value.and_then(Value::as_f64);
-        of(inputs.get("delayMs"))
-            .or_else(|| of(config.get("delayMs")))
-            .or_else(|| of(config.get("durationMs")))
-            .or_else(|| of(config.get("ms")))
-    });
+    let of = |value: Option<&Value>| value.and_then(Value::as_f64);
+    let given = of(inputs.get("delayMs"))
+        .or_else(|| of(config.get("delayMs")))
+        .or_else(|| of(config.get("durationMs")))
+        .or_else(|| of(config.get("ms")));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -21,9 +21,10 @@ pub(super) fn inputs(
         let edge = &definition.edges[*edge];
         let source = &state.nodes[edge.source];
         if source.status == NodeStatus::Completed
+            && let Some(port) = &edge.target_input
             && let Some(value) = source.outputs.get(&edge.source_output)
         {
-            inputs.insert(edge.target_input.clone(), value.clone());
+            inputs.insert(port.clone(), value.clone());
         }
     }
     for (port, value) in &definition.nodes[node].inputs {

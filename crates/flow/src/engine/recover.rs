@@ -12,7 +12,7 @@ use crate::state::{Answer, NodeStatus, RunError};
 impl Turn<'_> {
     /// The host took the run over after a stop.
     pub(super) fn recover(&mut self) {
-        if self.state.started_at.is_none() {
+        if self.has_only_begun() {
             self.create();
             return;
         }
@@ -28,7 +28,7 @@ impl Turn<'_> {
 
     /// The run was forked off another one. A pause of that one is none of the fork.
     pub(super) fn fork(&mut self) {
-        if self.state.paused.is_some() {
+        if self.state.paused.is_some() || self.state.draining.is_some() {
             self.emit(EventKind::RunResumed, None, json!({"reason": "fork"}), None);
         }
         self.go_on();
@@ -55,6 +55,15 @@ impl Turn<'_> {
         self.drain();
     }
 
+    /// Goes on with the nodes that are between two attempts.
+    pub(super) fn try_again(&mut self) {
+        for node in self.state.under_way(self.definition) {
+            if self.state.nodes[node].retry_at.is_some() && !self.is_halted() {
+                self.begin_again(node);
+            }
+        }
+    }
+
     fn begin_again(&mut self, node: NodeIndex) {
         let state = &self.state.nodes[node];
         if matches!(state.answer, Answer::Given(_)) {
@@ -62,6 +71,10 @@ impl Turn<'_> {
             return;
         }
         if let Some(retry_at) = state.retry_at {
+            // No attempt begins in a run that is about to be paused. It begins when the run goes on.
+            if self.state.draining.is_some() {
+                return;
+            }
             if retry_at <= self.now {
                 self.attempt(node, state.attempt, state.last_sequence);
             } else {
@@ -121,7 +134,8 @@ impl Turn<'_> {
         let state = &self.state.nodes[node];
         let Some(at) = state.retry_at.or(state.due) else { return };
         let retries = state.retry_at.is_some();
-        if (retries && self.is_halted()) || !self.may_end(node) {
+        let held_back = self.is_halted() || self.state.draining.is_some();
+        if (retries && held_back) || !self.may_end(node) {
             return;
         }
         if at > self.now {

@@ -62,6 +62,11 @@ impl<'a> Recorded<'a> {
         self.workflows.contains(workflow_id)
     }
 
+    /// Whether the run was paused by the event of that sequence.
+    pub(super) fn pauses(&self, sequence: u64) -> bool {
+        self.at(sequence).is_some_and(|event| event.kind == EventKind::RunPaused)
+    }
+
     /// Whether nothing more is recorded.
     pub(super) fn is_over(&self, sequence: u64) -> bool {
         self.diverged || self.at(sequence).is_none()

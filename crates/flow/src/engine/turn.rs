@@ -21,6 +21,8 @@ pub(super) struct Turn<'a> {
     pub(super) children: &'a dyn Children,
     /// What the run that is repeated did, while it is repeated.
     pub(super) recorded: Option<Recorded<'a>>,
+    /// Whether the run only waited for people before, and its time stood still.
+    waited: bool,
     /// Counts the steps of conditions and expressions.
     pub(super) meter: Meter,
     /// How many bytes the events of this decision take.
@@ -42,6 +44,8 @@ impl<'a> Turn<'a> {
     ) -> Self {
         // Clocks are set back now and then; what was recorded later did not happen earlier.
         let now = state.last_event_at.map_or(now, |last| now.max(last));
+        let waited = state.waiting_since.is_some();
+        let decision = Decision { before: state.status, ..Decision::default() };
         Self {
             definition,
             state,
@@ -53,7 +57,8 @@ impl<'a> Turn<'a> {
             appended: 0,
             exceeded: None,
             closing: false,
-            decision: Decision::default(),
+            waited,
+            decision,
         }
     }
 
@@ -69,6 +74,7 @@ impl<'a> Turn<'a> {
 
     fn follow(&mut self, input: Input) -> Result<(), Refusal> {
         match input {
+            Input::Begin => self.begin(),
             Input::Create => self.create(),
             Input::Recover => self.recover(),
             Input::Fork => self.fork(),
@@ -83,6 +89,7 @@ impl<'a> Turn<'a> {
             Input::ChildEnded { run_id, status, variables, error } => {
                 self.child_ended(&run_id, status, &variables, error);
             }
+            Input::ChildWaits { run_id, status } => self.child_waits(&run_id, status),
             Input::ChildRefused { run_id, error } => {
                 self.child_ended(&run_id, RunStatus::Failed, &Map::new(), Some(error));
             }
@@ -100,10 +107,15 @@ impl<'a> Turn<'a> {
             Input::Pause { reason, policy } => self.pause(reason, policy)?,
             Input::Resume { reason } => self.resume(reason)?,
         }
+        self.halt_if_drained();
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Decision {
+    pub(super) fn finish(mut self) -> Decision {
+        // The time that it waited does not count, so it has to be over later than was thought.
+        if self.waited && self.state.waiting_since.is_none() && !self.is_halted() {
+            self.set_deadline();
+        }
         self.decision
     }
 

@@ -49,6 +49,8 @@ kinds! {
     RunPaused => "run.paused",
     /// The run goes on after a pause or a restart.
     RunResumed => "run.resumed",
+    /// Somebody wants the run to halt once the nodes that work have ended.
+    PauseRequested => "interlock.pauseRequested",
     /// An attempt of a node began.
     NodeStarted => "node.started",
     /// A node is done.
@@ -65,7 +67,7 @@ kinds! {
     NodeSkipped => "node.skipped",
     /// A node was ended by somebody.
     NodeCancelled => "node.cancelled",
-    /// A node started a child run, or learnt how it ended.
+    /// A node started a child run, or learnt that it waits for somebody, goes on, or ended.
     NodeDispatched => "node.dispatched",
     /// Somebody has to approve.
     ApprovalRequested => "approval.requested",

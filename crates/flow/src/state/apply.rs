@@ -7,10 +7,10 @@ mod nodes;
 
 use serde_json::Value;
 
-use super::{OutOfOrder, RunError, RunState};
-use crate::definition::Definition;
+use super::{Draining, OutOfOrder, RunError, RunState};
+use crate::definition::{Definition, NodeIndex};
 use crate::engine::DrainPolicy;
-use crate::event::{Event, EventKind, size};
+use crate::event::{Event, EventKind, Millis, size};
 use crate::run::RunStatus;
 
 impl RunState {
@@ -40,11 +40,21 @@ impl RunState {
                 let immediate = text(event, "drainPolicy") == Some("immediate");
                 let policy = if immediate { DrainPolicy::Immediate } else { DrainPolicy::DrainCurrentNode };
                 self.paused = Some((event.timestamp, policy));
+                self.draining = None;
+                self.rounds.add(&event.payload);
+            }
+            EventKind::PauseRequested => {
+                let reason = text(event, "reason").map(str::to_owned);
+                self.draining = Some(Draining { since: event.timestamp, reason });
                 self.rounds.add(&event.payload);
             }
             EventKind::RunResumed => {
                 if let Some((since, _)) = self.paused.take() {
                     self.paused_ms = self.paused_ms.saturating_add(event.timestamp.since(since));
+                }
+                // A restart changes nothing about what somebody wants.
+                if text(event, "cause").is_none() {
+                    self.draining = None;
                 }
             }
             EventKind::RunCompleted => self.end(RunStatus::Completed, event),
@@ -60,7 +70,14 @@ impl RunState {
                 self.apply_fact(definition, node, event);
             }
         }
+        if let Some(node) = node
+            && (event.kind == EventKind::NodeDispatched
+                || self.schedule.held.contains(&definition.graph.rank[node]))
+        {
+            self.hold(definition, node);
+        }
         self.settle(definition);
+        self.count_waiting(event.timestamp);
         Ok(())
     }
 
@@ -68,6 +85,7 @@ impl RunState {
         self.status = status;
         self.completed_at = Some(event.timestamp);
         self.paused = None;
+        self.draining = None;
         self.schedule.ready.clear();
     }
 
@@ -78,14 +96,38 @@ impl RunState {
         }
         self.status = if self.paused.is_some() {
             RunStatus::Paused
-        } else if self.schedule.running > 0 || !self.schedule.ready.is_empty() {
+        } else if self.schedule.running > self.schedule.held.len() || !self.schedule.ready.is_empty() {
             RunStatus::Running
         } else {
-            // Nothing runs, so the first of what is under way is suspended.
+            // Nothing works, so the first of what is under way waits for somebody, or a child of it does.
             let first = self.schedule.active.first().map(|rank| definition.graph.order[*rank]);
-            let interrupt = first.and_then(|node| self.interrupts.get(&definition.nodes[node].id));
-            interrupt.map_or(RunStatus::Running, |interrupt| waiting(&interrupt.kind))
+            first.and_then(|node| self.waits_for(definition, node)).unwrap_or(RunStatus::Running)
         };
+    }
+
+    /// What a node waits for that does not work: what it asked, or what the first of its children waits for.
+    fn waits_for(&self, definition: &Definition, node: NodeIndex) -> Option<RunStatus> {
+        if let Some(interrupt) = self.interrupts.get(&definition.nodes[node].id) {
+            return Some(waiting(&interrupt.kind));
+        }
+        let children = self.nodes[node].children.iter().map(|place| &self.children[*place]);
+        children
+            .filter(|child| child.ended.is_none())
+            .map(|child| child.status)
+            .find(|status| status.is_waiting())
+    }
+
+    /// Counts the time in which the run only waits for people. An agent that is guided works meanwhile.
+    fn count_waiting(&mut self, now: Millis) {
+        let only_waits = self.status.is_waiting() && self.schedule.guiding == 0;
+        match (only_waits, self.waiting_since) {
+            (true, None) => self.waiting_since = Some(now),
+            (false, Some(since)) => {
+                self.waited_ms = self.waited_ms.saturating_add(now.since(since));
+                self.waiting_since = None;
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
     }
 }
 

@@ -20,6 +20,10 @@ pub(crate) struct Schedule {
     pub(crate) active: Ranks,
     /// How many of them are running.
     pub(crate) running: usize,
+    /// The ranks of those among them that only wait for children, all of which wait for somebody.
+    pub(crate) held: Ranks,
+    /// How many agents are guided.
+    pub(crate) guiding: usize,
     /// The ranks of the nodes that failed.
     pub(crate) failed: Ranks,
     /// The nodes that a loop entered again, whatever their rule says.
@@ -50,6 +54,8 @@ impl Schedule {
             ready: Ranks::new(),
             active: Ranks::new(),
             running: 0,
+            held: Ranks::new(),
+            guiding: 0,
             failed: Ranks::new(),
             entered: Ranks::new(),
             exhausted: None,
@@ -79,12 +85,35 @@ impl RunState {
         schedule.entered.remove(&rank);
         schedule.running -= usize::from(before == NodeStatus::Running);
         schedule.running += usize::from(status == NodeStatus::Running);
-        match status {
+        if status != NodeStatus::Running {
+            schedule.held.remove(&rank);
+        }
+        let changed = match status {
             NodeStatus::Running | NodeStatus::Suspended => schedule.active.insert(rank),
             _ => schedule.active.remove(&rank),
         };
+        if changed && definition.nodes[node].kind == NodeType::Guided {
+            let begins = schedule.active.contains(&rank);
+            schedule.guiding = if begins { schedule.guiding + 1 } else { schedule.guiding.saturating_sub(1) };
+        }
         if status == NodeStatus::Failed {
             schedule.failed.insert(rank);
+        }
+    }
+
+    /// Works out whether a node that is running only waits for children, all of which wait for somebody.
+    pub(super) fn hold(&mut self, definition: &Definition, node: NodeIndex) {
+        let state = &self.nodes[node];
+        let children = state.children.iter().map(|place| &self.children[*place]);
+        let mut open = children.filter(|child| child.ended.is_none()).peekable();
+        let is_held = state.status == NodeStatus::Running
+            && open.peek().is_some()
+            && open.all(|child| child.status.is_waiting());
+        let rank = definition.graph.rank[node];
+        if is_held {
+            self.schedule.held.insert(rank);
+        } else {
+            self.schedule.held.remove(&rank);
         }
     }
 

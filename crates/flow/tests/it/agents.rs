@@ -1,6 +1,6 @@
 //! What agents say, and in which order: the agent that pretends, and the supervisor.
 
-use flow::definition::{Capabilities, Definition};
+use flow::definition::{Capabilities, Definition, NodeType};
 use flow::engine::bounds::MAX_REASONING_BYTES;
 use flow::event::{EventKind, event_id};
 use flow::run::RunStatus;
@@ -239,13 +239,13 @@ fn nodes_that_only_pass_things_on_say_nothing_as_agents() {
 }
 
 #[test]
-fn the_configuration_of_a_mock_agent_is_closed_and_it_is_for_conformance_alone() {
-    let check = |id: &str, config: Value| {
-        let document = workflow(id, &[("m", "core.conformance.mock-agent", config)], &[]);
-        Definition::check(&document, &Capabilities::OURS).err().map(|problems| problems[0].path.clone())
+fn the_configuration_of_a_mock_agent_is_closed() {
+    let check = |config: Value| {
+        let document = workflow("w", &[("m", "core.conformance.mock-agent", config)], &[]);
+        let seams = Capabilities { mock_agent: true, ..Capabilities::OURS };
+        Definition::check(&document, &seams).err().map(|problems| problems[0].path.clone())
     };
-    assert_eq!(check("conformance-a", json!({})), None);
-    assert_eq!(check("production", json!({})).as_deref(), Some("/nodes/0/typeId"));
+    assert_eq!(check(json!({})), None);
     let wrong = [
         json!({"unknown": 1}),
         json!({"agentId": "ab"}),
@@ -276,6 +276,51 @@ fn the_configuration_of_a_mock_agent_is_closed_and_it_is_for_conformance_alone()
         json!({"mockDecision": {"decision": 1, "reasoning": 1}}),
     ];
     for config in wrong {
-        assert!(check("conformance-a", config.clone()).is_some(), "{config}");
+        assert!(check(config.clone()).is_some(), "{config}");
+    }
+}
+
+/// House finding 10: the id of a workflow switched mocks on, on any host.
+#[test]
+fn mock_nodes_are_served_where_seams_are_enabled_and_by_no_name_of_a_workflow() {
+    let supervisor = ("core.orchestrator.supervisor", json!({"mockConfidence": 0.5}));
+    let mocks = NodeType::all().filter(|kind| kind.is_mock()).map(|kind| (kind.as_str(), json!({})));
+    let mocks: Vec<_> = mocks.chain([supervisor]).collect();
+    assert!(mocks.len() > 8, "{mocks:?}");
+    let served = Capabilities { models: true, ..Capabilities::OURS };
+    let seams = Capabilities { mock_agent: true, ..served.clone() };
+    let gated = |document: &Value, capabilities: &Capabilities| {
+        let problems = Definition::check(document, capabilities).err().unwrap_or_default();
+        problems.iter().any(|problem| problem.required_capability == Some("conformance.mockAgent"))
+    };
+    for (type_id, config) in mocks {
+        for id in ["mine", "conformance-mine", "openwop-smoke-mine"] {
+            let document = workflow(id, &[("m", type_id, config.clone())], &[]);
+            assert!(gated(&document, &served), "{id} {type_id}");
+            assert!(!gated(&document, &seams), "{id} {type_id}");
+            assert!(!gated(&document, &Capabilities::EVERYTHING), "{id} {type_id} was registered before");
+        }
+    }
+}
+
+/// House finding 10: a mock node that an earlier version registered is read, and fails where seams are off.
+#[test]
+fn a_mock_node_of_before_fails_on_a_host_without_seams() {
+    for (type_id, config) in [
+        ("core.conformance.mock-agent", json!({})),
+        ("core.orchestrator.supervisor", json!({"mockConfidence": 0.5, "mockDispatchPlan": []})),
+    ] {
+        for (mocks, status) in [(false, RunStatus::Failed), (true, RunStatus::Completed)] {
+            let mut world = World::new(&[workflow("conformance-a", &[("m", type_id, config.clone())], &[])]);
+            world.mocks = mocks;
+            world.create("conformance-a");
+            let asks = world.status() == RunStatus::WaitingApproval;
+            assert!(world.status() == status || (mocks && asks), "{type_id} {mocks}: {}", world.status());
+            if !mocks {
+                let error = world.run().state.error.clone().unwrap();
+                assert_eq!(error.code, "capability_not_provided");
+                assert_eq!(error.details, Some(json!({"capability": "conformance.mockAgent"})));
+            }
+        }
     }
 }

@@ -32,10 +32,12 @@ fn the_table_of_node_types_is_fresh() {
 }
 
 fn node_types() -> String {
-    let mut table = String::from("| Type | What it does | Configuration |\n|---|---|---|\n");
+    let mut table = String::from("| Type | What it does | Configuration | Inputs |\n|---|---|---|---|\n");
     for kind in NodeType::all() {
         let config = config::schema(kind).map_or_else(|| "anything".to_owned(), |schema| members(&schema));
-        writeln!(table, "| `{kind}` | {} | {config} |", kind.summary()).unwrap();
+        let inputs =
+            kind.input_names().map_or_else(|| "any".to_owned(), |names| format!("`{}`", names.join("`, `")));
+        writeln!(table, "| `{kind}` | {} | {config} | {inputs} |", kind.summary()).unwrap();
     }
     table
 }

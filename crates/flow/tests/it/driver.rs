@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) by_hand: BTreeSet<String>,
     /// Whether conversations are served.
     pub(crate) converses: bool,
+    /// Whether mock nodes are.
+    pub(crate) mocks: bool,
     pub(crate) started: Vec<String>,
     pub(crate) cancelled: Vec<String>,
     /// The guided sessions that were asked for, in order, and those that nobody waits for any more.
@@ -57,6 +59,7 @@ pub(crate) struct Around<'w> {
     pub(crate) definitions: &'w BTreeMap<String, Arc<Definition>>,
     pub(crate) agents: &'w BTreeMap<String, (Value, Value)>,
     pub(crate) converses: bool,
+    pub(crate) mocks: bool,
 }
 
 impl Children for Around<'_> {
@@ -70,6 +73,10 @@ impl Children for Around<'_> {
 
     fn converses(&self) -> bool {
         self.converses
+    }
+
+    fn mocks(&self) -> bool {
+        self.mocks
     }
 
     fn check_task(&self, agent_id: &str, task: &Value) -> Result<(), String> {
@@ -86,6 +93,11 @@ fn fits(schema: Option<&Value>, value: &Value) -> Result<(), String> {
         Some(schema) if !jsonschema::is_valid(schema, value) => Err("not as the schema says".to_owned()),
         _ => Ok(()),
     }
+}
+
+/// How a run stands as its parent is told.
+fn for_parent(status: RunStatus) -> RunStatus {
+    if status.is_waiting() { status } else { RunStatus::Running }
 }
 
 /// A type of node that a pack brings.
@@ -119,6 +131,7 @@ impl World {
             agents: BTreeMap::new(),
             by_hand: BTreeSet::new(),
             converses: true,
+            mocks: true,
             started: Vec::new(),
             cancelled: Vec::new(),
             guides: Vec::new(),
@@ -177,6 +190,15 @@ impl World {
         self.run()
     }
 
+    pub(crate) fn around(&self) -> Around<'_> {
+        Around {
+            definitions: &self.definitions,
+            agents: &self.agents,
+            converses: self.converses,
+            mocks: self.mocks,
+        }
+    }
+
     pub(crate) fn run(&self) -> &Run {
         &self.runs["r"]
     }
@@ -192,8 +214,12 @@ impl World {
 
     fn take(&mut self, run_id: &str, input: Input) -> Result<Vec<Event>, Refusal> {
         let (limits, now) = (self.limits, self.now);
-        let around =
-            Around { definitions: &self.definitions, agents: &self.agents, converses: self.converses };
+        let around = Around {
+            definitions: &self.definitions,
+            agents: &self.agents,
+            converses: self.converses,
+            mocks: self.mocks,
+        };
         let run = self.runs.get_mut(run_id).unwrap();
         let before = run.state.clone();
         let decided = decide(&run.definition, &mut run.state, input, now, &limits, &around);
@@ -226,9 +252,18 @@ impl World {
             && let Some(parent) = parent
         {
             self.tell_parent(&parent.run_id, run_id);
+        } else if let Some(parent) = self.runs[run_id].genesis.parent.clone()
+            && for_parent(decision.before) != for_parent(status)
+        {
+            self.tell_waiting(&parent.run_id, run_id);
         }
         self.queue.extend(decision.effects.into_iter().map(|effect| (run_id.to_owned(), effect)));
         decision.events
+    }
+
+    fn tell_waiting(&mut self, parent: &str, child: &str) {
+        let status = for_parent(self.runs[child].state.status);
+        self.take(parent, Input::ChildWaits { run_id: child.to_owned(), status }).unwrap();
     }
 
     fn tell_parent(&mut self, parent: &str, child: &str) {
@@ -283,6 +318,8 @@ impl World {
         if let Some(child) = self.runs.get(&start.run_id) {
             if child.state.status.is_terminal() {
                 self.tell_parent(&start.parent.run_id, &start.run_id);
+            } else {
+                self.tell_waiting(&start.parent.run_id, &start.run_id);
             }
             return;
         }
@@ -380,9 +417,13 @@ fn check_shown(shown: &Value, status: RunStatus) {
         "{error:?}"
     );
     let waits = shown.get("interrupt").map(|open| &open["nodeId"]);
+    let current = shown.get("currentNodeId");
+    let mut children = shown.get("childRuns").and_then(Value::as_array).into_iter().flatten();
+    let by_child =
+        children.any(|child| Some(&child["nodeId"]) == current && child["status"] == shown["status"]);
     assert!(
-        !status.is_waiting() || waits == shown.get("currentNodeId"),
-        "the node that waits is the current one"
+        !status.is_waiting() || waits == current || (waits.is_none() && by_child),
+        "the node that waits is the current one, or its child waits"
     );
 }
 

@@ -453,7 +453,7 @@ fn a_child_keeps_what_it_was_given_when_it_began() {
     let Some(mut world) = world() else { return };
     world.create("conformance-subworkflow-mid-run-mutation");
     let (_, child) = world.children()[0].clone();
-    assert_eq!(world.status(), RunStatus::Running);
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
     world.give("r", Input::Recover).unwrap();
     world.resolve_as(&child, "child-gate", json!({"action": "accept"}), "me", Via::Key).unwrap();
     assert_eq!(world.snapshot(&child)["variables"]["receivedPrdId"], "seeded-id");

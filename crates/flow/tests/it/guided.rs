@@ -304,7 +304,10 @@ fn a_pause_lets_beginning_and_end_pass_and_asks_again_afterwards() {
         let mut world = asked();
         world.give("r", Input::Pause { reason: None, policy }).unwrap();
         start(&mut world);
-        assert_eq!(world.find(EventKind::NodeSuspended).len(), 0);
+        // An agent that is being equipped is work; one that is guided is waited for.
+        let begun = usize::from(policy == DrainPolicy::DrainCurrentNode);
+        assert_eq!(world.find(EventKind::NodeSuspended).len(), begun);
+        assert_eq!(world.status(), RunStatus::Paused);
         world.give("r", Input::Resume { reason: None }).unwrap();
         assert_eq!(world.guides.len(), 2);
         start(&mut world);

@@ -113,15 +113,17 @@ fn error(world: &World) -> (String, Option<String>) {
     (failed.payload["error"]["code"].as_str().unwrap().to_owned(), failed.node_id.clone())
 }
 
+/// House finding 10: `scenario` is an input like any other on a host without seams, whatever the workflow is called.
 #[test]
 fn a_task_that_breaks_the_schema_of_the_agent_fails_the_run_before_any_node_begins() {
     let two = [("b", "core.noop", json!({})), ("c", "core.noop", json!({}))];
     // A way for failures does not make the agent see what it must not see.
-    let mut document = workflow("w", &two, &[("b", "c")]);
+    let mut document = workflow("conformance-w", &two, &[("b", "c")]);
     document["edges"][0]["triggerRule"] = "any_failed".into();
     for inputs in [json!({}), json!({"text": 1}), json!({"text": "x", "scenario": "x"})] {
         let mut world = strict(document.clone());
-        world.create_with("w", inputs.clone(), json!({}));
+        world.mocks = false;
+        world.create_with("conformance-w", inputs.clone(), json!({}));
         assert_eq!(world.status(), RunStatus::Failed, "{inputs}");
         assert_eq!(error(&world), ("handoff_task_schema_violation".to_owned(), Some("b".to_owned())));
         assert_eq!(world.kinds(), ["run.started", "node.failed", "run.failed"]);
@@ -131,7 +133,7 @@ fn a_task_that_breaks_the_schema_of_the_agent_fails_the_run_before_any_node_begi
         );
     }
     let mut world = strict(document);
-    world.create_with("w", json!({"text": "x"}), json!({}));
+    world.create_with("conformance-w", json!({"text": "x"}), json!({}));
     assert_eq!(world.find(EventKind::NodeStarted).len(), 1, "a task that fits is handed over");
 }
 

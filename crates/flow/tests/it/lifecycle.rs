@@ -16,25 +16,138 @@ fn delays() -> Value {
     workflow("w", &[("a", "core.delay", json!({"ms": 100})), ("b", "core.noop", json!({}))], &[("a", "b")])
 }
 
+/// Finding 6 of the current suite: two policies were advertised, and one existed.
 #[test]
 fn what_becomes_of_a_delay_while_the_run_is_paused() {
-    for policy in [DrainPolicy::Immediate, DrainPolicy::DrainCurrentNode] {
+    let rest = ["node.started b", "node.completed b", "run.completed"];
+    let cases = [
+        (DrainPolicy::Immediate, vec!["run.paused", "run.resumed", "node.completed a"]),
+        (
+            DrainPolicy::DrainCurrentNode,
+            vec!["interlock.pauseRequested", "node.completed a", "run.paused", "run.resumed"],
+        ),
+    ];
+    for (policy, between) in cases {
         let mut world = World::new(&[delays()]);
         world.create("w");
         world.pass(50);
         world.give("r", pause(policy)).unwrap();
+        let drains = policy == DrainPolicy::DrainCurrentNode;
+        let status = if drains { RunStatus::Running } else { RunStatus::Paused };
+        assert_eq!(world.status(), status, "{policy:?}");
+        let since = world.now;
+        assert_eq!(world.give("r", pause(policy)), Err(Refusal::Paused { since, draining: drains }));
+        world.pass(100);
         assert_eq!(world.status(), RunStatus::Paused);
         let told = &world.find(EventKind::RunPaused)[0].payload;
-        let spelt = if policy == DrainPolicy::Immediate { "immediate" } else { "drain-current-node" };
+        let spelt = if drains { "drain-current-node" } else { "immediate" };
         assert_eq!((&told["reason"], &told["drainPolicy"]), (&json!("lunch"), &json!(spelt)));
         assert_eq!(told["pausedAt"], world.snapshot("r")["pausedAt"]);
-        assert_eq!(world.give("r", pause(policy)).unwrap(), [], "to pause again is no change");
-        world.pass(100);
+        let refused = world.give("r", pause(DrainPolicy::Immediate));
+        assert!(matches!(refused, Err(Refusal::Paused { draining: false, .. })), "{refused:?}");
         world.give("r", Input::Resume { reason: None }).unwrap();
         world.pass(0);
-        let after =
-            ["run.resumed", "node.completed a", "node.started b", "node.completed b", "run.completed"];
-        assert_eq!(world.shape("r")[2..], [&["run.paused"], &after[..]].concat(), "{policy:?}");
+        assert_eq!(world.shape("r")[2..], [&between[..], &rest].concat(), "{policy:?}");
+    }
+}
+
+/// Finding 6 of the current suite: whatever a node waits for that is no person, its end is recorded before the pause, across restarts.
+#[test]
+fn a_run_is_paused_once_what_works_has_ended() {
+    for crashes in [false, true] {
+        for (name, mut world) in waiting() {
+            world.give("r", pause(DrainPolicy::DrainCurrentNode)).unwrap();
+            assert_eq!(world.status(), RunStatus::Running, "{name}");
+            if crashes {
+                restart(&mut world);
+                for (_, child) in world.children() {
+                    world.give(&child, Input::Recover).unwrap();
+                }
+            }
+            if let Some(effect) = world.activities.first().cloned() {
+                let outcome = Ok(json!({"secretSha256": "00", "secretLength": 3}));
+                let (node_id, ordinal) = ("n".to_owned(), effect.ordinal);
+                let done = Input::ActivityDone { node_id, ordinal, told: Vec::new(), outcome };
+                world.give("r", done).unwrap();
+            }
+            world.pass(100);
+            assert_eq!(world.status(), RunStatus::Paused, "{name}");
+            let shape = world.shape("r");
+            assert_eq!(shape[shape.len() - 2..], ["node.completed n", "run.paused"], "{name}");
+            world.give("r", Input::Resume { reason: None }).unwrap();
+            assert_eq!(
+                world.status(),
+                RunStatus::Completed,
+                "{name}: the run ends after the pause, and not before"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pause_that_drains_can_be_hastened_taken_back_or_overtaken() {
+    let begin = || {
+        let mut world = World::new(&[delays()]);
+        world.create("w");
+        world.give("r", pause(DrainPolicy::DrainCurrentNode)).unwrap();
+        world
+    };
+    let mut world = begin();
+    world.give("r", pause(DrainPolicy::Immediate)).unwrap();
+    assert_eq!(world.status(), RunStatus::Paused);
+    let mut world = begin();
+    world.give("r", Input::Resume { reason: None }).unwrap();
+    world.pass(100);
+    assert_eq!(world.status(), RunStatus::Completed);
+    assert_eq!(world.find(EventKind::RunPaused).len(), 0);
+    let mut world = begin();
+    world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    assert_eq!(world.status(), RunStatus::Cancelled);
+    // A failure that nobody takes on is the end of the run, as always.
+    let mut world =
+        World::new(&[workflow("w", &[("n", "conformance.secret.echo", json!({"secretId": "s"}))], &[])]);
+    world.create("w");
+    world.give("r", pause(DrainPolicy::DrainCurrentNode)).unwrap();
+    let outcome = Err(RunError::new("broken", "it broke"));
+    let ordinal = world.activities[0].ordinal;
+    world.give("r", Input::ActivityDone { node_id: "n".into(), ordinal, told: Vec::new(), outcome }).unwrap();
+    assert_eq!(world.status(), RunStatus::Failed);
+}
+
+#[test]
+fn no_attempt_begins_in_a_run_that_is_about_to_be_paused() {
+    for resumes_early in [false, true] {
+        let mut document = workflow(
+            "w",
+            &[("e", "core.conformance.side-effect", json!({})), ("d", "core.delay", json!({"ms": 1000}))],
+            &[],
+        );
+        document["settings"]["maxRetries"] = 1.into();
+        let mut world = World::new(&[document]);
+        world.create("w");
+        world.give("r", pause(DrainPolicy::DrainCurrentNode)).unwrap();
+        let fail = |world: &mut World, outcome| {
+            let ordinal = world.activities[0].ordinal;
+            world
+                .give("r", Input::ActivityDone { node_id: "e".into(), ordinal, told: Vec::new(), outcome })
+                .unwrap();
+        };
+        fail(&mut world, Err(RunError::new("broken", "it broke")));
+        world.pass(500);
+        assert_eq!(
+            world.activities.len(),
+            1,
+            "the time of the second attempt has come, and it does not begin"
+        );
+        if !resumes_early {
+            world.pass(1000);
+            assert_eq!(world.status(), RunStatus::Paused);
+        }
+        world.give("r", Input::Resume { reason: None }).unwrap();
+        assert_eq!(world.activities.len(), 2);
+        fail(&mut world, Ok(json!({})));
+        world.pass(1000);
+        assert_eq!(world.status(), RunStatus::Completed);
     }
 }
 
@@ -55,7 +168,7 @@ fn waiting() -> [(&'static str, World); 3] {
 
 #[test]
 fn the_next_event_after_a_pause_is_its_end_whatever_comes_meanwhile() {
-    for policy in [DrainPolicy::Immediate, DrainPolicy::DrainCurrentNode] {
+    for policy in [DrainPolicy::Immediate] {
         for crashes in [false, true] {
             for (name, mut world) in waiting() {
                 world.give("r", pause(policy)).unwrap();
@@ -120,6 +233,100 @@ fn time_in_which_a_run_is_paused_does_not_count() {
     world.give("r", Input::Resume { reason: None }).unwrap();
     world.pass(0);
     assert_eq!(world.status(), RunStatus::Completed);
+}
+
+/// Finding A5: an approval over a holiday ended the run.
+#[test]
+fn time_in_which_a_run_only_waits_for_a_person_does_not_count() {
+    let kinds = [
+        ("core.approvalGate", json!({}), json!({"action": "accept"})),
+        (
+            "core.clarificationGate",
+            json!({"questions": [{"id": "q", "question": "?"}]}),
+            json!({"answers": {"q": 1}}),
+        ),
+        (
+            "core.interrupt",
+            json!({"kind": "external-event", "data": {"eventType": "e", "correlation": {}}}),
+            json!({"any": 1}),
+        ),
+    ];
+    for (kind, config, answer) in kinds {
+        for crashes in [false, true] {
+            let nodes = [
+                ("before", "core.delay", json!({"ms": 60})),
+                ("gate", kind, config.clone()),
+                ("after", "core.delay", json!({"ms": 60})),
+            ];
+            let mut document = workflow("w", &nodes, &[("before", "gate"), ("gate", "after")]);
+            document["settings"]["timeout"] = 150.into();
+            let mut world = World::new(&[document.clone()]);
+            world.create("w");
+            world.pass(10_000);
+            assert!(world.status().is_waiting(), "{kind}: {}", world.status());
+            if crashes {
+                restart(&mut world);
+                world.pass(10_000);
+            }
+            world.resolve("gate", answer.clone()).unwrap();
+            world.pass(60);
+            assert_eq!(world.status(), RunStatus::Completed, "{kind}");
+            // What is left of the time is what it was before the wait.
+            document["settings"]["timeout"] = 100.into();
+            let mut world = World::new(&[document]);
+            world.create("w");
+            world.pass(10_000);
+            if crashes {
+                restart(&mut world);
+            }
+            world.resolve("gate", answer.clone()).unwrap();
+            world.pass(39);
+            assert_eq!(world.status(), RunStatus::Running, "{kind}");
+            world.pass(1);
+            assert_eq!(world.status(), RunStatus::Failed, "{kind}");
+            assert_eq!(world.run().state.error.as_ref().unwrap().code, "run_timeout");
+            assert_eq!(world.find(EventKind::CapBreached)[0].payload["observed"], 101);
+        }
+    }
+}
+
+/// Finding A5: what works beside a question is on the clock, and so is what comes after it.
+#[test]
+fn a_delay_beside_an_open_question_counts() {
+    let nodes = [("gate", "core.approvalGate", json!({})), ("beside", "core.delay", json!({"ms": 100}))];
+    let mut document = workflow("w", &nodes, &[]);
+    document["settings"]["timeout"] = 50.into();
+    let mut world = World::new(&[document.clone()]);
+    world.create("w");
+    world.pass(50);
+    assert_eq!(world.status(), RunStatus::Failed, "the delay works, whoever is asked meanwhile");
+    document["settings"]["timeout"] = 150.into();
+    let mut world = World::new(&[document]);
+    world.create("w");
+    world.pass(100_000);
+    assert_eq!(world.status(), RunStatus::WaitingApproval);
+    world.resolve("gate", json!({"action": "accept"})).unwrap();
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+#[test]
+fn a_pause_within_a_wait_is_counted_out_once() {
+    let nodes = [("gate", "core.approvalGate", json!({})), ("after", "core.delay", json!({"ms": 60}))];
+    let mut document = workflow("w", &nodes, &[("gate", "after")]);
+    document["settings"]["timeout"] = 50.into();
+    let mut world = World::new(&[document]);
+    world.create("w");
+    world.pass(1000);
+    world.give("r", pause(DrainPolicy::DrainCurrentNode)).unwrap();
+    world.pass(1000);
+    world.give("r", Input::Resume { reason: None }).unwrap();
+    world.pass(1000);
+    world.resolve("gate", json!({"action": "accept"})).unwrap();
+    assert_eq!((world.run().state.paused_ms, world.run().state.waited_ms), (1000, 2000));
+    world.pass(49);
+    assert_eq!(world.status(), RunStatus::Running);
+    world.pass(1);
+    assert_eq!(world.status(), RunStatus::Failed);
 }
 
 #[test]
@@ -265,12 +472,13 @@ fn attempts_and_the_pauses_between_them() {
 }
 
 #[test]
-fn how_long_a_delay_takes_is_said_by_the_caller_then_the_port_then_the_author() {
+fn how_long_a_delay_takes_is_said_by_its_port_or_else_by_its_configuration() {
     let config = json!({"delayMs": 300, "durationMs": 400, "ms": 500});
     let (of_duration, plain) = (json!({"durationMs": 400, "ms": 500}), json!({"ms": 500}));
     let port = json!({"delayMs": {"type": "static", "value": 200}});
     let cases = [
-        (json!({"delaySeconds": 0.1}), port.clone(), config.clone(), 100),
+        // House finding 3: an input of this name took the place of every delay.
+        (json!({"delaySeconds": 0.1}), json!({}), config.clone(), 300),
         (json!({}), port, config.clone(), 200),
         (json!({}), json!({}), config, 300),
         (json!({}), json!({}), of_duration, 400),

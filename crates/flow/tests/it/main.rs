@@ -36,3 +36,4 @@ mod telling;
 mod traces;
 mod triggers;
 mod values;
+mod waiting_children;

@@ -311,7 +311,7 @@ fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
         via: Via::Key,
     };
     let decision =
-        flow::engine::decide(&definition, &mut alone, accept, world.now, &world.limits, &|_: &str| true)
+        flow::engine::decide(&definition, &mut alone, accept, world.now, &world.limits, &world.around())
             .unwrap();
     assert_eq!(alone.error.unwrap().code, "replay_source_missing");
     assert!(!decision.effects.iter().any(|effect| matches!(effect, Effect::Activity(_))));
@@ -418,10 +418,12 @@ fn a_log_of_an_earlier_version_that_has_the_end_of_a_node_within_a_pause_is_repe
     let nodes = [("a", "core.delay", json!({"ms": 100})), ("b", "core.noop", json!({}))];
     let mut world = World::new(&[workflow("w", &nodes, &[("a", "b")])]);
     world.create("w");
-    world.give("r", Input::Pause { reason: None, policy: DrainPolicy::DrainCurrentNode }).unwrap();
+    world.give("r", Input::Pause { reason: None, policy: DrainPolicy::Immediate }).unwrap();
     world.pass(100);
     world.give("r", Input::Resume { reason: None }).unwrap();
     let run = world.runs.get_mut("r").unwrap();
+    let paused = run.events.iter_mut().find(|event| event.kind == EventKind::RunPaused).unwrap();
+    paused.payload["drainPolicy"] = "drain-current-node".into();
     let place = run.events.iter().position(|event| event.kind == EventKind::RunResumed).unwrap();
     run.events.swap(place, place + 1);
     for (sequence, event) in run.events[place..place + 2].iter_mut().enumerate() {

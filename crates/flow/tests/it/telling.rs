@@ -39,7 +39,7 @@ fn what_happens_meanwhile_is_recorded_at_once_and_decides_nothing() {
 #[test]
 fn nothing_is_told_of_a_run_that_is_paused_or_over_or_of_work_that_nobody_waits_for() {
     let mut world = world();
-    world.give("r", Input::Pause { reason: None, policy: DrainPolicy::DrainCurrentNode }).unwrap();
+    world.give("r", Input::Pause { reason: None, policy: DrainPolicy::Immediate }).unwrap();
     assert!(matches!(tells(&mut world, "n", "one"), Err(Refusal::Conflict { .. })));
     world.give("r", Input::Resume { reason: None }).unwrap();
     tells(&mut world, "n", "one").unwrap();

@@ -119,6 +119,42 @@ fn a_trigger_by_messages_needs_a_queue_and_no_other_surface() {
     assert_eq!(problems[0].required_capability, Some("queueBus.stream.supported"));
 }
 
+/// Finding 2 of the current suite: triggers that nothing serves were registered and never fired, without a word.
+#[test]
+fn a_trigger_that_would_never_fire_is_refused_unless_it_is_disabled_or_was_there_before() {
+    let cases = [
+        ("schedule", json!({"cron": "* * * * *"}), "scheduling.supported"),
+        ("webhook", json!({}), "triggerBridge.supported"),
+    ];
+    for (kind, config, capability) in cases {
+        let with = |enabled: Option<bool>| {
+            let mut trigger = json!({"id": "t", "type": kind, "config": config});
+            if let Some(enabled) = enabled {
+                trigger["enabled"] = enabled.into();
+            }
+            workflow(&json!([{"id": "m", "type": "manual"}, trigger]))
+        };
+        for enabled in [None, Some(true)] {
+            let problems = Definition::check(&with(enabled), &SERVED).unwrap_err();
+            let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+            assert_eq!(
+                (problem.path.as_str(), problem.required_capability),
+                ("/triggers/1/type", Some(capability))
+            );
+            assert!(problem.message.contains("set `enabled` to false"), "{}", problem.message);
+            let before = Definition::check(&with(enabled), &Capabilities::EVERYTHING).unwrap();
+            let silent: Vec<_> = before
+                .unserved_triggers
+                .iter()
+                .map(|trigger| (trigger.id.as_str(), trigger.kind.as_str()))
+                .collect();
+            assert_eq!(silent, [("t", kind)]);
+        }
+        let disabled = Definition::check(&with(Some(false)), &SERVED).unwrap();
+        assert_eq!(disabled.unserved_triggers, []);
+    }
+}
+
 #[test]
 fn a_workflow_that_is_not_active_listens_to_nothing() {
     for (member, value) in

@@ -178,3 +178,62 @@ fn file(args: &mut Map<String, Value>) -> Result<(), SurfaceError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Finding A1: `flow` says which inputs a node declares, and the surface which arguments it takes. They have to agree.
+    #[tokio::test]
+    async fn a_surface_takes_every_input_that_its_nodes_declare_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let surfaces = everything(folder.path());
+        for called in CalledType::ALL {
+            let Family::Surface { surface, op } = called.family() else { continue };
+            for name in called.input_names().unwrap().into_iter().chain(["input"]) {
+                let inputs = Map::from_iter([
+                    (name.to_owned(), json!("x")),
+                    // Looked at before the surface is asked.
+                    ("content".to_owned(), json!("x")),
+                ]);
+                let inputs = inputs
+                    .into_iter()
+                    .filter(|(other, _)| other == name || *called == CalledType::FilesWrite);
+                let args = arguments(*called, &Map::new(), &inputs.collect()).unwrap();
+                let call = Call {
+                    tenant: Tenant::new("acme").unwrap(),
+                    surface: Surface::parse(surface).unwrap(),
+                    op: op.to_owned(),
+                    args,
+                    effect: None,
+                    now: Millis(0),
+                };
+                let refused = surfaces.call(call).await.err().map(|error| error.message).unwrap_or_default();
+                assert_eq!(
+                    refused.contains("is not an argument"),
+                    name == "input",
+                    "{called} {name}: {refused}"
+                );
+            }
+        }
+    }
+
+    fn everything(folder: &std::path::Path) -> Surfaces {
+        use std::sync::Arc;
+
+        use surfaces::search::{EmbeddedSearch, SearchLimits, ServedSearch};
+        use surfaces::sql::sqlite::SqliteFiles;
+        use surfaces::sql::{Datasource, ServedSql, SqlLimits, Tenants};
+        use surfaces::vector::{EmbeddedVectors, ServedVectors, VectorLimits};
+
+        let mut surfaces = Surfaces::open(&surfaces::Options::new(folder)).unwrap();
+        let database = Arc::new(SqliteFiles::new(folder.join("sql"), SqlLimits::default()));
+        let sql = ServedSql::new([Datasource { name: "default".into(), tenants: Tenants::All, database }]);
+        surfaces.serve(Surface::Sql, Arc::new(sql));
+        let vectors = Arc::new(EmbeddedVectors::open(folder, VectorLimits::default()).unwrap());
+        surfaces.serve(Surface::Vector, Arc::new(ServedVectors::new(vectors, VectorLimits::default())));
+        let texts = Arc::new(EmbeddedSearch::open(folder, SearchLimits::default()).unwrap());
+        surfaces.serve(Surface::Search, Arc::new(ServedSearch::new(texts, SearchLimits::default())));
+        surfaces
+    }
+}

@@ -14,6 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::around::Around;
 use super::counts::Tally;
+use super::family::for_parent;
 use super::heavy::{is_heavy, is_large_input};
 use super::live::Loaded;
 use super::timers::timer_key;
@@ -43,12 +44,21 @@ pub(super) struct Outcome {
     pub(super) ended: Option<Box<RunState>>,
     /// The parent whose watchers look again at what is below it.
     stirs: Option<String>,
+    /// The parent that is told that this run waits for somebody, or goes on.
+    waits: Option<String>,
+    /// The children that were created with it, and have yet to begin.
+    newborn: Vec<String>,
 }
 
 impl Outcome {
     /// Whether nothing is left to do: a new run that came to its end at once, which nobody waits for and nobody can watch yet.
     fn is_all(&self) -> bool {
-        self.is_last && !self.timer_set && !self.queued && self.effects.is_empty() && self.ended.is_none()
+        self.is_last
+            && !self.timer_set
+            && !self.queued
+            && self.effects.is_empty()
+            && self.ended.is_none()
+            && self.waits.is_none()
     }
 }
 
@@ -267,8 +277,10 @@ impl Runs {
     ) -> Outcome {
         let run_id = &state.genesis.run_id;
         let is_new = decision.events.first().is_some_and(|event| event.sequence == 0);
+        let before = for_parent(decision.before);
         let tally = Tally::of(&decision.events, state);
         let append = self.append(definition, state, &decision.events, changes);
+        let newborn = self.create_children(state, &decision, changes);
         let (mut effects, mut closed) = (Vec::new(), false);
         for effect in decision.effects {
             match effect {
@@ -307,6 +319,8 @@ impl Runs {
         let changed_child = is_child && append.is_some();
         let ended = state.status.is_terminal() && changed_child;
         let stirs = changed_child && (closed || state.awaits(definition).is_some());
+        let waits = changed_child && !ended && for_parent(state.status) != before;
+        let waits = state.genesis.parent.as_ref().filter(|_| waits).map(|parent| parent.run_id.clone());
         let stirs = state.genesis.parent.as_ref().filter(|_| stirs).map(|parent| parent.run_id.clone());
         Outcome {
             run_id: run_id.clone(),
@@ -319,11 +333,13 @@ impl Runs {
             queued: changes.iter().any(|change| matches!(change, Change::PutDelivery { .. })),
             ended: ended.then(|| Box::new(state.clone())),
             stirs,
+            waits,
+            newborn,
         }
     }
 
     /// The change that makes events durable, with what streams are told of them.
-    fn append(
+    pub(super) fn append(
         &self,
         definition: &Definition,
         state: &RunState,
@@ -415,6 +431,11 @@ impl Runs {
                 live.feed.tell(append, snapshot, outcome.is_last);
             }
         }
+        self.expect_newborn(std::mem::take(&mut outcome.newborn));
+        if let Some(parent) = outcome.waits.take() {
+            let (runs, run_id) = (self.clone(), outcome.run_id.clone());
+            tokio::spawn(async move { runs.tell_waiting(&parent, &run_id).await });
+        }
         if let Some(parent) = outcome.stirs.take() {
             self.stir(parent);
         }
@@ -461,6 +482,12 @@ pub(super) fn refused(refusal: flow::engine::Refusal) -> Refusal {
         Core::Forbidden { message } => Refusal::new(ApiCode::Forbidden, message),
         Core::Guided { session_id } => {
             Refusal::new(ApiCode::Conflict, message).detail("sessionId", session_id)
+        }
+        Core::Paused { since, draining } => {
+            let paused = Refusal::new(ApiCode::Conflict, message)
+                .detail("runStatus", RunStatus::Paused.as_str())
+                .detail("pausedAt", wire::timestamp(since));
+            if draining { paused.detail("draining", true) } else { paused }
         }
         Core::Conflict { status } => {
             Refusal::new(ApiCode::Conflict, message).detail("runStatus", status.as_str())

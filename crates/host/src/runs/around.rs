@@ -33,6 +33,10 @@ impl Children for Around {
         self.runs.capabilities().conversation
     }
 
+    fn mocks(&self) -> bool {
+        self.runs.capabilities().mock_agent
+    }
+
     fn threshold(&self, agent_id: &str) -> Option<f64> {
         self.agents()?.threshold(agent_id)
     }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use flow::engine::limits::MAX_CHILD_DEPTH;
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
-use flow::run::{Genesis, Parent, RunStatus};
+use flow::run::{Genesis, RunStatus};
 use flow::state::{RunError, RunState};
 use flow::store::{Bytes, Change, CommitError};
 use serde_json::{Map, Value, json};
@@ -18,19 +19,9 @@ use crate::hands::{Asked, Performed, not_served, recorded};
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How deeply runs may start runs. Deeper than any design, and soon enough to stop a workflow that starts itself.
-pub(super) const MAX_CHILD_DEPTH: u32 = 32;
-
 /// The answer of an input that nobody asked for.
 fn nothing() -> Reply {
     Reply::new(200, &Value::Null)
-}
-
-/// What a child has of its parent's metadata. What a run was given by somebody who is not trusted is in what it gives to its
-/// children, and whoever began the run answers what they ask.
-fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
-    const TRUST: &str = "trustBoundary";
-    parent.get(TRUST).map(|trust| (TRUST.to_owned(), trust.clone())).into_iter().collect()
 }
 
 impl Runs {
@@ -66,7 +57,7 @@ impl Runs {
 
     /// Does something until it is done or refused for good: it came too late, or the run is gone. As long as the store cannot take
     /// it, it is done again, because nobody else will. What a stop leaves undone is done by the next recovery.
-    async fn insist<F: Future<Output = Result<(), Refusal>>>(&self, act: impl Fn() -> F) {
+    pub(super) async fn insist<F: Future<Output = Result<(), Refusal>>>(&self, act: impl Fn() -> F) {
         let mut pause = FIRST_PAUSE;
         while let Err(refusal) = act().await {
             if refusal.code.status() < 500 {
@@ -94,6 +85,15 @@ impl Runs {
 
     /// Starts a child, once: its id is derived, so a second start finds the first.
     async fn start_child(&self, parent_id: &str, tenant: &str, child: &StartChild) -> Result<(), Refusal> {
+        if self.is_newborn(&child.run_id) {
+            let begun = self.advance_boxed(&child.run_id, Input::Create, Vec::new()).await;
+            // One that the store could not take is begun again.
+            if begun.as_ref().err().is_none_or(|refusal| refusal.code.status() < 500) {
+                self.has_begun(&child.run_id);
+            }
+            begun?;
+            return self.end_if_unwanted(parent_id, &child.run_id).await;
+        }
         let refuse = |code: &str, message: &str| Input::ChildRefused {
             run_id: child.run_id.clone(),
             error: RunError::new(code, message),
@@ -113,42 +113,21 @@ impl Runs {
         };
         let parent = self.store().run(None, parent_id)?.ok_or_else(Refusal::no_run)?;
         let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
-        let trace = self.is_traced().then(|| {
-            let Parent { node_id, iteration, attempt, .. } = &child.parent;
-            flow::trace::of_child(&parent, node_id, *iteration, *attempt)
-        });
-        let genesis = Genesis {
-            run_id: child.run_id.clone(),
-            tenant: parent.tenant,
-            principal: parent.principal,
-            workflow_id: definition.id.clone(),
-            definition: definition.digest,
-            scope_id: None,
-            inputs: child.inputs.clone(),
-            configurable: Map::new(),
-            tags: Vec::new(),
-            metadata: inherited(&parent.metadata),
-            callback_url: None,
-            parent: Some(child.parent.clone()),
-            fork: None,
-            created_at: self.now().0,
-            forced_engine_version: parent.forced_engine_version,
-            test: parent.test,
-            trace,
-            trigger: None,
-        };
+        let genesis = self.genesis_of_child(&parent, child, &definition);
         match self.begin(&definition, genesis, false, None, |_| nothing(), Vec::new()).await {
             Err(CommitError::RunExists { .. }) => self.await_child(parent_id, &child.run_id).await,
             Err(error) => Err(error.into()),
-            Ok(_) => {
-                // While it was being started, the others may have been joined without it, or the parent ended: whoever wanted to
-                // end it then found nothing to end.
-                if self.gave_up(parent_id, &child.run_id).await {
-                    self.give(&child.run_id, parent_cancelled(parent_id)).await;
-                }
-                Ok(())
-            }
+            Ok(_) => self.end_if_unwanted(parent_id, &child.run_id).await,
         }
+    }
+
+    /// Ends a child that was just started, where nobody wants it any more: while it was being started, the others may have been joined
+    /// without it, or the parent ended.
+    async fn end_if_unwanted(&self, parent_id: &str, child_id: &str) -> Result<(), Refusal> {
+        if self.gave_up(parent_id, child_id).await {
+            self.give(child_id, parent_cancelled(parent_id)).await;
+        }
+        Ok(())
     }
 
     /// Whether a run says that a child of it is to end.
@@ -182,7 +161,10 @@ impl Runs {
         let loaded = self.load(run_id)?;
         if loaded.state.status.is_terminal() {
             self.give(parent_id, ended(&loaded.state)).await;
-        } else if !self.is_child(parent_id, run_id) {
+            return Ok(());
+        }
+        self.tell_waiting(parent_id, run_id).await;
+        if !self.is_child(parent_id, run_id) {
             let mut following =
                 self.follow(&loaded.state.genesis.tenant, run_id, loaded.state.next_sequence)?;
             let (runs, parent_id, run_id) = (self.clone(), parent_id.to_owned(), run_id.to_owned());
@@ -191,7 +173,10 @@ impl Runs {
                 while matches!(following.stored(), Ok(Some(_))) {}
                 loop {
                     tokio::select! {
-                        batch = following.next() => if !matches!(batch, Ok(Some(_))) { break },
+                        batch = following.next() => match batch {
+                            Ok(Some(_)) => runs.tell_waiting(&parent_id, &run_id).await,
+                            _ => break,
+                        },
                         () = runs.stopped() => return,
                     }
                 }

@@ -1,24 +1,31 @@
 //! Runs that wait because runs below them do.
 //!
-//! A run whose child waits for a person is running: nobody asks it anything, and it waits for an end. Whoever wants to know what such
-//! a run needs looks through the runs below it. When to look again is told on the feed of the run itself: a run that has come to
+//! A run that changes between waiting for somebody and going on tells its parent, which records it as `node.dispatched` with `childStatus`.
+//! A parent that does nothing but wait for such children waits for what the first of them waits for, and tells its own parent so.
+//! Whoever wants to answer looks through the runs below. When to look again is told on the feed of the run itself: a run that has come to
 //! rest, or whose interrupt is closed, tells all runs above it.
 
+use flow::engine::Input;
+use flow::engine::limits::MAX_CHILD_DEPTH;
 use flow::run::{Genesis, RunStatus};
 
-use super::effects::MAX_CHILD_DEPTH;
 use super::live::Loaded;
 use super::{Caller, Refusal, Runs};
 
 /// How many runs are looked through for what one of them waits for. Where there are more, they count as under way.
 pub const MAX_FAMILY: usize = 256;
 
+/// How a run stands as its parent is told: what it waits for, or that it goes on.
+pub(super) fn for_parent(status: RunStatus) -> RunStatus {
+    if status.is_waiting() { status } else { RunStatus::Running }
+}
+
 /// A run that somebody has to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The run.
     pub run_id: String,
-    /// How it stands. One that waits for a child besides is running.
+    /// How it stands. One that asks something while it works besides is running.
     pub status: RunStatus,
 }
 
@@ -33,13 +40,10 @@ impl Runs {
         while let Some(run_id) = next.pop() {
             looked += 1;
             let row = self.store().run(Some(&caller.tenant), &run_id)?;
-            let Some(row) = row.filter(|_| looked <= MAX_FAMILY) else { return Ok(Vec::new()) };
-            let status = row.status;
-            if status.is_waiting() {
-                waiting.push(Waiting { run_id, status });
-                continue;
+            if row.is_none() || looked > MAX_FAMILY {
+                return Ok(Vec::new());
             }
-            let Some((children, asks)) = self.awaited(&run_id).await? else { return Ok(Vec::new()) };
+            let Some((children, asks, status)) = self.awaited(&run_id).await? else { return Ok(Vec::new()) };
             if asks {
                 waiting.push(Waiting { run_id, status });
             }
@@ -49,11 +53,12 @@ impl Runs {
         Ok(waiting)
     }
 
-    /// The children that a run waits for, and whether it asks something itself; nothing where anything else is under way.
-    async fn awaited(&self, run_id: &str) -> Result<Option<(Vec<String>, bool)>, Refusal> {
+    /// The children that a run waits for, whether it asks something itself, and how it stands; nothing where anything else is under way.
+    async fn awaited(&self, run_id: &str) -> Result<Option<(Vec<String>, bool, RunStatus)>, Refusal> {
         let of = |Loaded { definition, state }: &Loaded| {
             let children = state.awaits(definition)?;
-            Some((children.into_iter().map(str::to_owned).collect(), !state.interrupts.is_empty()))
+            let children = children.into_iter().map(str::to_owned).collect();
+            Some((children, !state.interrupts.is_empty(), state.status))
         };
         // One that waits for children is in memory as a rule, and its log need not be read.
         if let Some(live) = self.inner.live.get(run_id) {
@@ -63,6 +68,25 @@ impl Runs {
             }
         }
         Ok(of(&self.load(run_id)?))
+    }
+
+    /// Tells a run how a child of it stands that has not ended.
+    pub(super) async fn tell_waiting(&self, parent_id: &str, run_id: &str) {
+        let stands = || {
+            let row = self.store().run(None, run_id)?;
+            let open = row.map(|row| row.status).filter(|status| !status.is_terminal());
+            Ok::<_, Refusal>(open.map(for_parent))
+        };
+        self.insist(|| async {
+            let mut told = None;
+            // It may have moved meanwhile, and somebody else may have told that first: the last word has to be what is true.
+            while let Some(status) = stands()?.filter(|status| told != Some(*status)) {
+                self.give(parent_id, Input::ChildWaits { run_id: run_id.to_owned(), status }).await;
+                told = Some(status);
+            }
+            Ok(())
+        })
+        .await;
     }
 
     /// Tells those who watch a run, or one above it, that it is worth a look at what is below.

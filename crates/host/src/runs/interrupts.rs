@@ -362,8 +362,14 @@ impl Runs {
         let audit = self.audited(caller, "run.pause", &json!({"runId": run_id}));
         let input = Input::Pause { reason, policy };
         self.advance(run_id, input, Ask { keyed, changes: vec![audit] }, |state, _| {
-            let paused_at = state.paused.map(|(at, _)| wire::timestamp(at));
-            Ok(Reply::new(202, &json!({"runId": run_id, "status": RunStatus::Paused, "pausedAt": paused_at})))
+            let requested = state.draining.as_ref().map(|draining| draining.since);
+            let paused_at = state.paused.map(|(at, _)| at).or(requested).map(wire::timestamp);
+            let mut body = json!({"runId": run_id, "status": RunStatus::Paused, "pausedAt": paused_at});
+            // The pause is accepted, and `run.paused` follows once the nodes that work have ended.
+            if requested.is_some() {
+                body["draining"] = true.into();
+            }
+            Ok(Reply::new(202, &body))
         })
         .await
     }

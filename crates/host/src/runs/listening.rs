@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flow::definition::{Definition, Listening, SourceKind};
+use flow::definition::{Definition, Listening, SourceKind, UnservedKind, UnservedTrigger};
 use flow::options::check_inputs;
 use flow::run::{Genesis, Triggered};
 use flow::store::{Change, CommitError};
@@ -16,6 +16,7 @@ use surfaces::{Millis as SurfaceMillis, Scope as SurfaceScope, Tenant};
 use tokio::sync::Notify;
 
 use super::create::told;
+use super::read::MAX_LISTED;
 use super::{ApiCode, Caller, Refusal, Reply, Runs, Scope, new_run_id};
 use crate::hands::Hands;
 
@@ -39,6 +40,17 @@ pub(crate) enum Started {
     Before,
     /// The workflow does not listen there any more.
     Unwanted,
+}
+
+/// A trigger that an earlier version registered, that is enabled and never fires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SilentTrigger {
+    /// Whose.
+    pub tenant: String,
+    /// Of which workflow.
+    pub workflow_id: String,
+    /// The trigger.
+    pub trigger: UnservedTrigger,
 }
 
 /// Workflows whose triggers may be others by now.
@@ -191,6 +203,32 @@ impl Runs {
             Ok(()) => Ok(true),
             Err(CommitError::ListenerMoved) => Ok(false),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The triggers of stored workflows that are enabled and that nothing here serves. New ones are refused; these were registered before
+    /// that. It reads every document once.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn silent_triggers(&self) -> Result<Vec<SilentTrigger>, Refusal> {
+        // As a document is stored: `json!` and `to_string` put quotes around the name of a type.
+        let kinds = UnservedKind::ALL.map(|kind| format!("\"{}\"", kind.as_str()));
+        let (mut silent, mut after) = (Vec::new(), None::<(String, String)>);
+        loop {
+            let place = after.as_ref().map(|(tenant, workflow_id)| (tenant.as_str(), workflow_id.as_str()));
+            let page = self.store().workflows_containing([&kinds[0], &kinds[1]], place, MAX_LISTED)?;
+            let Some(last) = page.last() else { return Ok(silent) };
+            after = Some(last.clone());
+            for (tenant, workflow_id) in page {
+                let Some(definition) = self.definition(&tenant, &workflow_id)? else { continue };
+                let (tenant, workflow_id) = (&tenant, &workflow_id);
+                silent.extend(definition.unserved_triggers.iter().map(|trigger| SilentTrigger {
+                    tenant: tenant.clone(),
+                    workflow_id: workflow_id.clone(),
+                    trigger: trigger.clone(),
+                }));
+            }
         }
     }
 

@@ -21,6 +21,7 @@ mod restart;
 mod retention;
 mod secrets;
 mod served;
+mod stored_before;
 mod surface_nodes;
 mod tenants;
 mod tools;
@@ -93,7 +94,8 @@ fn on_as(store: Arc<dyn RunStore>, setup: Setup, audit_key: AuditKey) -> Runs {
         clock: setup.clock,
         entropy: Arc::new(SystemEntropy),
         limits: setup.limits,
-        capabilities: Capabilities::OURS,
+        // As a host whose conformance seams are enabled.
+        capabilities: Capabilities { mock_agent: true, ..Capabilities::OURS },
         token_secrets: vec![[7; 32]],
         public_url: "http://127.0.0.1:7717".into(),
         audit_key,

@@ -31,6 +31,7 @@ macro_rules! reads_of {
             checkpoints(tenant: &str, from: u64, to: u64, limit: usize) -> Vec<(u64, flow::store::Bytes)>;
             checkpoint_before(tenant: &str, sequence: u64) -> Option<(u64, flow::store::Bytes)>;
             listening(after: Option<(&str, &str)>, limit: usize) -> Vec<(String, String)>;
+            workflows_containing(texts: [&str; 2], after: Option<(&str, &str)>, limit: usize) -> Vec<(String, String)>;
             listener_place(tenant: &str, workflow_id: &str, consumer: &str) -> Option<String>;
             api_key(hash: canon::digest::Digest) -> Option<flow::store::Bytes>;
             api_keys() -> Vec<(canon::digest::Digest, flow::store::Bytes)>;

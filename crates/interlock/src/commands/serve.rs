@@ -196,6 +196,8 @@ pub(crate) async fn serve(
         tokio::spawn(keep(&runs, |runs| async move { limits::keep(&runs, limits.retention).await })),
     ];
     let listening = tokio::spawn(keep(&runs, |runs| async move { triggers::keep(&runs).await }));
+    let stored = runs.clone();
+    tokio::task::spawn_blocking(move || triggers::warn_of_silent(&stored));
     let frames = opened.plugins.serve(limits.connections)?;
     let served = server::http::serve(listener, state, stop).await;
     if let Some(frames) = frames {
@@ -274,7 +276,6 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         limits: limits::of_runs(settings),
         capabilities: Capabilities {
             mcp_mount: settings.mcp_mount.value,
-            // Where a suite is at work, it may name its workflows as it likes.
             mock_agent: has_seams(),
             ..Capabilities::OURS
         },

@@ -51,7 +51,7 @@ fn servable(settings: &Settings) -> Capabilities {
         Some(Ok(types)) => PackTypes::These(Arc::new(types)),
         Some(Err(_)) | None => PackTypes::None,
     };
-    Capabilities { mock_agent: false, pack_types, ..Capabilities::EVERYTHING }
+    Capabilities { mock_agent: false, checked_before: false, pack_types, ..Capabilities::EVERYTHING }
 }
 
 /// The catalogue, and the workspace it is asked about.

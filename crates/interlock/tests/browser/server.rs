@@ -34,6 +34,8 @@ impl Server {
     pub(crate) fn serving(data: TempDir, folders: &[PathBuf]) -> Self {
         let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
         command.arg(data.path()).env("INTERLOCK_API_KEY", KEY).env("INTERLOCK_LOG", "warn");
+        // Artifacts are made by a mock node.
+        command.env("OPENWOP_TEST_SEAM_ENABLED", "true");
         for folder in folders {
             command.arg("--workflows").arg(folder);
         }

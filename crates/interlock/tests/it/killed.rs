@@ -98,7 +98,7 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_server_is_killed_ag
     write_workflows(workflows.path());
     let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
-        let served = Served::on(data.path(), workflows.path());
+        let served = Served::told(data.path(), workflows.path(), &[("OPENWOP_TEST_SEAM_ENABLED", "true")]);
         let (told, mut hears) = unbounded_channel();
         let asking =
             (0..CLIENTS).map(|client| ask_on(served.url.clone(), format!("{round}-{client}"), told.clone()));
@@ -116,7 +116,7 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_server_is_killed_ag
             acknowledged.push(more);
         }
     }
-    let served = Served::on(data.path(), workflows.path());
+    let served = Served::told(data.path(), workflows.path(), &[("OPENWOP_TEST_SEAM_ENABLED", "true")]);
     for Acknowledged { key, path, body, answer } in &acknowledged {
         let (_, again) = served.ask("POST", path, Some(body.clone()), KEY, Some(key)).await;
         assert_eq!(&again, answer, "{key}: the key still has its answer");

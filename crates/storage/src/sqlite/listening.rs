@@ -64,6 +64,24 @@ pub(super) fn listening(
     many(connection, sql, &[&tenant, &workflow_id, &at_most(limit)], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
+pub(super) fn workflows_containing(
+    connection: &Connection,
+    texts: [&str; 2],
+    after: Option<(&str, &str)>,
+    limit: usize,
+) -> rusqlite::Result<Vec<(String, String)>> {
+    // Both sides are blobs, so bytes are compared and no document is decoded.
+    let sql = "SELECT tenant, workflow_id FROM workflows JOIN definitions USING (digest)
+               WHERE (tenant, workflow_id) > (?1, ?2)
+                 AND (instr(document, CAST(?3 AS BLOB)) > 0 OR instr(document, CAST(?4 AS BLOB)) > 0)
+               ORDER BY tenant, workflow_id LIMIT ?5";
+    let (tenant, workflow_id) = after.unwrap_or_default();
+    let [first, second] = texts;
+    many(connection, sql, &[&tenant, &workflow_id, &first, &second, &at_most(limit)], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })
+}
+
 pub(super) fn listener_place(
     connection: &Connection,
     tenant: &str,

@@ -12,7 +12,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 
 use super::audit::digest;
-pub(super) use super::listening::{listener_place, listening};
+pub(super) use super::listening::{listener_place, listening, workflows_containing};
 pub(super) use super::retention::{aged_run, aged_runs, oldest_answer};
 
 /// Writes the methods of [`flow::store::RunStore`] that read: each borrows a connection and runs the query of its name.
@@ -45,6 +45,7 @@ macro_rules! delegate {
             checkpoints(tenant: &str, from: u64, to: u64, limit: usize) -> Vec<(u64, flow::store::Bytes)>;
             checkpoint_before(tenant: &str, sequence: u64) -> Option<(u64, flow::store::Bytes)>;
             listening(after: Option<(&str, &str)>, limit: usize) -> Vec<(String, String)>;
+            workflows_containing(texts: [&str; 2], after: Option<(&str, &str)>, limit: usize) -> Vec<(String, String)>;
             listener_place(tenant: &str, workflow_id: &str, consumer: &str) -> Option<String>;
             api_key(hash: canon::digest::Digest) -> Option<flow::store::Bytes>;
             api_keys() -> Vec<(canon::digest::Digest, flow::store::Bytes)>;

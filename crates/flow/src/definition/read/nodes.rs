@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::fields::Fields;
 use crate::definition::condition::Path;
 use crate::definition::expression::Expression;
-use crate::definition::node_type::may_pretend;
 use crate::definition::pattern::Pattern;
 use crate::definition::{
     Capabilities, Condition, Edge, Node, NodeIndex, NodeType, Patterns, PortValue, Problem, TriggerRule,
@@ -19,7 +18,6 @@ pub(super) type Places<'d> = BTreeMap<&'d str, NodeIndex>;
 
 pub(super) fn nodes<'d>(
     list: &'d [Value],
-    workflow_id: &str,
     capabilities: &Capabilities,
     problems: &mut Vec<Problem>,
 ) -> (Vec<Node>, Places<'d>) {
@@ -35,7 +33,7 @@ pub(super) fn nodes<'d>(
     let mut keys = BTreeSet::new();
     for (place, value) in list.iter().enumerate() {
         let Some(mut fields) = Fields::of(value, format!("/nodes/{place}"), problems) else { continue };
-        let node = node(&mut fields, workflow_id, &places, capabilities);
+        let node = node(&mut fields, &places, capabilities);
         // There is one prompt for each key in the life of a run.
         let key = node.as_ref().filter(|node| node.kind == NodeType::Interrupt);
         if let Some(key) = key.and_then(|node| node.config.get("key")).and_then(Value::as_str)
@@ -48,12 +46,7 @@ pub(super) fn nodes<'d>(
     (nodes, places)
 }
 
-fn node(
-    fields: &mut Fields<'_, '_>,
-    workflow_id: &str,
-    places: &Places<'_>,
-    capabilities: &Capabilities,
-) -> Option<Node> {
+fn node(fields: &mut Fields<'_, '_>, places: &Places<'_>, capabilities: &Capabilities) -> Option<Node> {
     let id = fields.text("id", 1, 128);
     let type_id = fields.text("typeId", 1, 256);
     let name = fields.text("name", 1, 1024);
@@ -92,13 +85,13 @@ fn node(
         "outputSensitivity",
     ]);
     let (id, type_id) = (id?, type_id?);
-    let kind = kind(fields, &id, &type_id, workflow_id, capabilities);
+    let kind = kind(fields, &id, &type_id, capabilities);
     if let (Some(kind), Some(config)) = (kind, config) {
         let mut found = Vec::new();
         let path = format!("{}/config", fields.path());
         config::check(kind, &Value::Object(config.clone()), &path, capabilities, &mut found);
-        if !may_pretend(capabilities, workflow_id) {
-            config::check_pretence(kind, config, &path, &mut found);
+        if !capabilities.mock_agent {
+            config::check_mocks(kind, config, &path, &mut found);
         }
         for problem in found {
             fields.push(Problem {
@@ -113,6 +106,12 @@ fn node(
             "envelopeContract",
             "only nodes that ask a model are given envelopes; leave it out here",
         );
+    }
+    let declares = kind.and_then(NodeType::input_names).filter(|_| !capabilities.checked_before);
+    for name in inputs.into_iter().flat_map(Map::keys) {
+        if let Some(message) = declares.as_deref().and_then(|declared| undeclared(&type_id, name, declared)) {
+            fields.problem(&format!("inputs/{name}"), message);
+        }
     }
     let inputs = inputs.map(|inputs| ports(fields, inputs, places));
     Some(Node {
@@ -156,7 +155,6 @@ fn kind(
     fields: &mut Fields<'_, '_>,
     id: &str,
     type_id: &str,
-    workflow_id: &str,
     capabilities: &Capabilities,
 ) -> Option<NodeType> {
     let path = format!("{}/typeId", fields.path());
@@ -181,7 +179,7 @@ fn kind(
         fields.push(refused(format!("no node type of this name is served here{hint}"), None));
         return None;
     };
-    if let Some(capability) = kind.missing_capability(capabilities, workflow_id) {
+    if let Some(capability) = kind.missing_capability(capabilities) {
         fields.push(refused(
             format!("this type needs `{capability}`, which is not served here"),
             Some(capability),
@@ -245,9 +243,45 @@ fn port(value: &Value, places: &Places<'_>) -> Result<PortValue, String> {
     }
 }
 
+/// Why a node cannot be given an input, where it does not declare one of that name.
+fn undeclared(type_id: &str, name: &str, declared: &[&'static str]) -> Option<String> {
+    if declared.contains(&name) {
+        return None;
+    }
+    let advice = match canon::nearest::nearest(name, declared, 1).first() {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its inputs are {}", declared.join(", ")),
+    };
+    Some(format!("`{type_id}` has no input of this name; {advice}"))
+}
+
+/// The input that an edge feeds. One that the author names has to be declared by the target; `input`, where none is named, is
+/// fed only where it is.
+fn target_input(
+    fields: &mut Fields<'_, '_>,
+    target: Option<&Value>,
+    capabilities: &Capabilities,
+) -> Option<String> {
+    const IMPLICIT: &str = "input";
+    let named = fields.optional_text("targetInput");
+    let type_id = target.and_then(|target| target.get("typeId")?.as_str()).unwrap_or_default();
+    let declared = NodeType::parse(type_id).and_then(NodeType::input_names);
+    let Some(named) = named else {
+        let is_fed = declared.is_none_or(|declared| declared.contains(&IMPLICIT));
+        return is_fed.then(|| IMPLICIT.to_owned());
+    };
+    let refused = declared.and_then(|declared| undeclared(type_id, &named, &declared));
+    if let Some(message) = refused.filter(|_| !capabilities.checked_before) {
+        fields.problem("targetInput", message);
+    }
+    Some(named)
+}
+
 pub(super) fn edges(
     list: &[Value],
+    nodes: &[Value],
     places: &Places<'_>,
+    capabilities: &Capabilities,
     patterns: Patterns,
     problems: &mut Vec<Problem>,
 ) -> Vec<Edge> {
@@ -271,7 +305,7 @@ pub(super) fn edges(
         };
         let (source, target) = (end("sourceNodeId"), end("targetNodeId"));
         let source_output = fields.optional_text("sourceOutput").unwrap_or_else(|| "output".into());
-        let target_input = fields.optional_text("targetInput").unwrap_or_else(|| "input".into());
+        let target_input = target_input(&mut fields, target.and_then(|place| nodes.get(place)), capabilities);
         let trigger_rule = match fields.optional_text("triggerRule") {
             None => TriggerRule::default(),
             Some(rule) => TriggerRule::parse(&rule).unwrap_or_else(|| {

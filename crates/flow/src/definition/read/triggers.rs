@@ -8,7 +8,7 @@ use super::fields::Fields;
 use super::nodes::Places;
 use crate::definition::trigger::{
     ATTEMPTS, Listening, MAX_ATTEMPTS, MAX_LISTENING, MAX_NAME_BYTES, MAX_RETRY_DELAY_MS, RETRY_DELAY_MS,
-    SourceKind,
+    SourceKind, UnservedKind, UnservedTrigger,
 };
 use crate::definition::{CalledType, Capabilities, Problem, Variable};
 
@@ -35,8 +35,13 @@ pub(super) struct Around<'a> {
     pub(super) is_active: bool,
 }
 
-/// Checks every trigger, and gives those that listen.
-pub(super) fn triggers(list: &[Value], around: &Around<'_>, problems: &mut Vec<Problem>) -> Vec<Listening> {
+/// Checks every trigger, and gives those that listen, and those that nothing serves.
+pub(super) fn triggers(
+    list: &[Value],
+    around: &Around<'_>,
+    problems: &mut Vec<Problem>,
+) -> (Vec<Listening>, Vec<UnservedTrigger>) {
+    let mut unserved = Vec::new();
     let (mut ids, mut consumers, mut queues) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut listening: Vec<Listening> = Vec::new();
     for (place, value) in list.iter().enumerate() {
@@ -60,6 +65,14 @@ pub(super) fn triggers(list: &[Value], around: &Around<'_>, problems: &mut Vec<P
         }
         let enabled = fields.flag("enabled", true);
         fields.only(&["id", "type", "name", "description", "config", "enabled", "nodeId", "eventType"]);
+        let silent = kind.as_deref().filter(|_| enabled).and_then(UnservedKind::parse);
+        match (&id, silent) {
+            (Some(id), Some(kind)) if around.capabilities.checked_before => {
+                unserved.push(UnservedTrigger { id: id.clone(), kind });
+            }
+            (_, Some(kind)) => refuse(&mut fields, kind),
+            (_, None) => {}
+        }
         let (Some(id), Some("event")) = (id, kind.as_deref()) else { continue };
         let Some(found) = listen(&mut fields, id, node_id, around) else { continue };
         let found = Listening { enabled: enabled && around.is_active, ..found };
@@ -81,7 +94,18 @@ pub(super) fn triggers(list: &[Value], around: &Around<'_>, problems: &mut Vec<P
         listening.push(found);
     }
     unheeded_groups(list, around, problems);
-    listening
+    (listening, unserved)
+}
+
+/// Refuses a trigger that would never fire.
+fn refuse(fields: &mut Fields<'_, '_>, kind: UnservedKind) {
+    let (name, required) = (kind.as_str(), kind.capability());
+    let message = format!(
+        "a `{name}` trigger needs `{required}`, which is not served here, so it would never start a run; \
+         set `enabled` to false, and start runs with POST /v1/runs"
+    );
+    let path = format!("{}/type", fields.path());
+    fields.push(Problem { required_capability: Some(required), ..Problem::at(path, message) });
 }
 
 /// Refuses a group of consumers where no trigger reads as it: whoever else takes a message is one of all that do.

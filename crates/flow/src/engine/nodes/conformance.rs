@@ -6,6 +6,7 @@ use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::super::{Activity, ActivityRequest, Effect, ids};
+use crate::definition::node_type::MOCK_AGENT;
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
 use crate::failure::FailureCode;
@@ -24,6 +25,15 @@ pub(crate) const COST_ATTRIBUTES: [&str; 7] = [
     "openwop.cost.estimated",
     "openwop.cost.provider",
 ];
+
+/// Why a mock node fails on a host whose conformance seams are off.
+pub(super) fn not_served(type_id: &str) -> RunError {
+    let message = format!(
+        "`{type_id}` is a mock for conformance suites, and the seams of this host are off; \
+         remove the node, or run the host with OPENWOP_TEST_SEAM_ENABLED=true"
+    );
+    RunError::of(FailureCode::CapabilityNotProvided, message).with(json!({"capability": MOCK_AGENT}))
+}
 
 /// A capability that no host has.
 pub(super) fn requires_missing() -> RunError {

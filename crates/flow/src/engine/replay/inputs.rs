@@ -29,7 +29,9 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
             called(definition, state, node?, rest)?
         }
         EventKind::RunStarted => Input::Create,
-        EventKind::RunPaused => Input::Pause { reason: text(event, "reason"), policy: policy(event) },
+        EventKind::RunPaused | EventKind::PauseRequested => {
+            Input::Pause { reason: text(event, "reason"), policy: policy(event) }
+        }
         EventKind::RunResumed if text(event, "cause").is_some() => Input::Recover,
         EventKind::RunResumed => Input::Resume { reason: text(event, "reason") },
         // A run whose patterns were too large ended before anything else could happen.
@@ -48,7 +50,7 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
         {
             guided(rest)?
         }
-        EventKind::NodeDispatched => child_ended(definition, node?, rest)?,
+        EventKind::NodeDispatched => child_told(definition, node?, rest)?,
         EventKind::InterruptResolved
         | EventKind::ApprovalReceived
         | EventKind::ApprovalGranted
@@ -240,10 +242,13 @@ fn guided(rest: &[Event]) -> Option<Input> {
     Some(Input::GuideEnded { node_id, session_id, outcome: outcome? })
 }
 
-/// The end of a child, with as much of its variables as was taken over.
-fn child_ended(definition: &Definition, node: NodeIndex, rest: &[Event]) -> Option<Input> {
+/// That a child waits or goes on, or its end, with as much of its variables as was taken over.
+fn child_told(definition: &Definition, node: NodeIndex, rest: &[Event]) -> Option<Input> {
     let event = rest.first()?;
     let status = text(event, "childStatus").as_deref().and_then(RunStatus::parse)?;
+    if !status.is_terminal() {
+        return Some(Input::ChildWaits { run_id: text(event, "childRunId")?, status });
+    }
     let mapping = mapping::outputs(&definition.nodes[node], &text(event, "childWorkflowId")?);
     let (mut variables, mut error) = (Map::new(), None);
     for event in rest[1..].iter().take_while(|other| other.node_id == event.node_id) {

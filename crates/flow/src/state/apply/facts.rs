@@ -109,8 +109,10 @@ impl RunState {
             let Some(place) = self.child_places.get(run_id).copied() else { return };
             let child = &mut self.children[place];
             child.status = status;
-            child.ended = Some(self.children_ended);
-            self.children_ended = self.children_ended.saturating_add(1);
+            if status.is_terminal() {
+                child.ended = Some(self.children_ended);
+                self.children_ended = self.children_ended.saturating_add(1);
+            }
             return;
         }
         let (inputs, unset) = mapping::inputs(&definition.nodes[node], workflow_id, &self.variables);

@@ -1,10 +1,14 @@
 //! Runs that start runs.
 
-use flow::store::RunStore as _;
+use flow::run::RunStatus;
+use flow::store::{RunFilter, RunStore as _};
 use host::runs::{MAX_FAMILY, Runs, Waiting};
 use serde_json::{Value, json};
 
-use super::{Host, begin, caller, create, snapshot, status, to_the_end, workflow};
+use super::{
+    Host, Setup, begin, caller, create, events, keep_time, kinds, open, snapshot, status, to_the_end,
+    workflow,
+};
 
 /// A workflow whose nodes each run another, all at once.
 fn calling(id: &str, children: &[&str]) -> Value {
@@ -84,10 +88,83 @@ async fn a_run_that_asks_beside_a_child_that_does_is_among_those_that_wait() {
     let both = workflow("both", &nodes, &json!([]), &json!([]));
     host.runs.register(&caller("acme"), &both).await.unwrap();
     let run_id = begin(&host.runs, "both").await;
-    let found = waiting(&host.runs, &run_id).await;
     let child = child_of(&host, &run_id, "call").await;
+    until_status(&host.runs, &run_id, "waiting-approval").await;
+    let found = waiting(&host.runs, &run_id).await;
     let found: Vec<_> = found.iter().map(|run| (run.run_id.as_str(), run.status.as_str())).collect();
-    assert_eq!(found, [(run_id.as_str(), "running"), (&child, "waiting-approval")]);
+    assert_eq!(found, [(run_id.as_str(), "waiting-approval"), (&child, "waiting-approval")]);
+}
+
+/// Watches a run until it stands like that.
+async fn until_status(runs: &Runs, run_id: &str, wanted: &str) {
+    let mut following = runs.follow("acme", run_id, 0).unwrap();
+    while status(runs, run_id) != wanted {
+        if following.stored().unwrap().is_none() {
+            following.next().await.unwrap();
+        }
+    }
+}
+
+/// Finding 3 of the current suite: a parent looked busy while its child waited, also to those who list by status, and after a restart.
+#[tokio::test]
+async fn a_parent_stands_as_the_child_that_it_waits_for() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    for (id, child) in [("inner", "gated"), ("outer", "inner")] {
+        host.runs.register(&by, &calling(id, &[child])).await.unwrap();
+    }
+    let run_id = begin(&host.runs, "outer").await;
+    until_status(&host.runs, &run_id, "waiting-approval").await;
+    let shown = snapshot(&host.runs, &by, &run_id);
+    assert_eq!(shown["childRuns"][0]["status"], "waiting-approval");
+    let listed = |runs: &Runs| {
+        let filter = RunFilter { status: Some(RunStatus::WaitingApproval), ..RunFilter::default() };
+        let (found, _) = runs.list(&by, &filter, 10).unwrap();
+        found
+            .iter()
+            .map(|run| serde_json::from_slice::<Value>(run).unwrap()["workflowId"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&host.runs), ["gated", "inner", "outer"]);
+    // A host that was stopped finds it as it was, and goes on with the answer.
+    let events = events(&host.runs, "acme", &run_id).len();
+    host.runs.drain().await;
+    let (runs, _store) = open(host.folder.path(), Setup::default());
+    runs.recover().await.unwrap();
+    keep_time(&runs);
+    assert_eq!(listed(&runs), ["gated", "inner", "outer"]);
+    assert_eq!(super::events(&runs, "acme", &run_id).len(), events, "nothing is told twice");
+    let leaf = runs.waiting(&by, &run_id).await.unwrap().remove(0);
+    runs.resolve(&by, &leaf.run_id, "gate", json!({"action": "accept"}), None).await.unwrap();
+    to_the_end(&runs, &run_id).await;
+    assert_eq!(status(&runs, &run_id), "completed");
+}
+
+/// Finding 4 of the current suite: an event named a run that could not be found.
+#[tokio::test]
+async fn a_child_that_an_event_names_can_be_read_and_cancelled() {
+    let host = Host::start().await;
+    let by = caller("acme");
+    host.runs.register(&by, &calling("many", &["slow"; 20])).await.unwrap();
+    for round in 0..5 {
+        let run_id = begin(&host.runs, "many").await;
+        let named = events(&host.runs, "acme", &run_id);
+        let named = named.iter().filter_map(|event| event["payload"]["childRunId"].as_str());
+        let named: Vec<_> = named.map(str::to_owned).collect();
+        assert_eq!(named.len(), 20, "round {round}");
+        let shown = snapshot(&host.runs, &by, &run_id);
+        assert_eq!(shown["childRuns"].as_array().unwrap().len(), 20);
+        for child in &named {
+            assert_eq!(snapshot(&host.runs, &by, child)["parentRunId"], run_id.as_str());
+            assert_eq!(host.runs.cancel(&by, child, None, None).await.unwrap().status, 200);
+        }
+        to_the_end(&host.runs, &run_id).await;
+        for child in &named {
+            let told = events(&host.runs, "acme", child);
+            assert_eq!(kinds(&told).iter().filter(|kind| **kind == "run.started").count(), 1, "{told:?}");
+            assert_eq!(status(&host.runs, child), "cancelled");
+        }
+    }
 }
 
 #[tokio::test]

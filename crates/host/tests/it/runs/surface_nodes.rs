@@ -647,23 +647,116 @@ fn scenes() -> Vec<Scene> {
         .collect()
 }
 
-#[tokio::test]
-async fn every_node_of_a_surface_gives_what_its_surface_answers() {
+/// A node that has an `output`: its type, its configuration, its inputs, and what a person answers where it waits for one.
+type Source = (&'static str, Value, Value, Option<Value>);
+
+/// Every kind of node that somebody would put in front of one that keeps something: gates, questions, variables, conditions.
+fn sources() -> Vec<Source> {
+    let named = || json!({"name": "v", "value": 1});
+    let external = json!({"kind": "external-event", "data": {"eventType": "paid", "correlation": {}}});
+    let question = json!({"questions": [{"id": "q", "question": "Which?"}]});
+    let accept = || Some(json!({"action": "accept"}));
+    vec![
+        ("core.approvalGate", json!({}), json!({}), accept()),
+        ("core.openwop.governance.approvalGate", json!({}), json!({}), accept()),
+        ("core.clarificationGate", question, json!({}), Some(json!({"answers": {"q": "this"}}))),
+        ("core.interrupt", external, json!({}), Some(json!({"paid": true}))),
+        (
+            "core.interrupt",
+            json!({"kind": "custom", "data": {"customKind": "x"}}),
+            json!({}),
+            Some(json!("x")),
+        ),
+        ("core.setVariable", named(), json!({}), None),
+        ("core.getVariable", json!({"name": "v"}), json!({}), None),
+        ("core.conditional", json!({"expression": "1 == 1"}), json!({}), None),
+        ("core.loop", json!({"items": ["a"]}), json!({}), None),
+        ("core.identity", json!({}), json!({"output": {"type": "static", "value": 1}}), None),
+    ]
+}
+
+/// Puts a node in front of every step, with plain edges.
+fn behind(source: &Source, steps: &[Step], mut document: Value) -> Value {
+    let (kind, config, inputs, _) = source;
+    let node = json!({
+        "id": "source", "typeId": kind, "name": "source", "position": {"x": 0, "y": 0}, "config": config,
+        "inputs": inputs,
+    });
+    document["nodes"].as_array_mut().unwrap().push(node);
+    document["variables"] = json!([{"name": "v", "type": "number", "defaultValue": 1}]);
+    for (id, ..) in steps {
+        let edge = json!({"id": format!("source-{id}"), "sourceNodeId": "source", "targetNodeId": id});
+        document["edges"].as_array_mut().unwrap().push(edge);
+    }
+    document
+}
+
+/// Plays every scene on stores of its own, behind such a node where there is one.
+async fn play(source: Option<&Source>) {
     let (host, clock, _folder) = host().await;
     for Scene { name, after_ms, steps } in scenes() {
         clock.advance(after_ms);
-        host.runs
-            .register(&caller("acme"), &document(name, &steps))
-            .await
-            .unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
+        let document = document(name, &steps);
+        let document = source.map_or(document.clone(), |source| behind(source, &steps, document));
+        let what = format!("{:?} {name}", source.map(|source| source.0));
+        let registered = host.runs.register(&caller("acme"), &document).await;
+        registered.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
         let run_id = begin(&host.runs, name).await;
+        if let Some((_, _, _, Some(answer))) = source {
+            host.runs.resolve(&caller("acme"), &run_id, "source", answer.clone(), None).await.unwrap();
+        }
         let events = to_the_end(&host.runs, &run_id).await;
         for (id, _, config, _, expected) in steps {
             let told = events.iter().find(|event| event["type"] == "node.completed" && event["nodeId"] == id);
-            let told = told.unwrap_or_else(|| panic!("{name}/{id} {config}: {:#?}", events.last()));
+            let told = told.unwrap_or_else(|| panic!("{what}/{id} {config}: {:#?}", events.last()));
             let told = &told["payload"]["outputs"];
-            assert!(fits(told, &expected), "{name}/{id} {config}\n told {told}\n not  {expected}");
+            assert!(fits(told, &expected), "{what}/{id} {config}\n told {told}\n not  {expected}");
         }
+        assert_eq!(events.last().unwrap()["type"], "run.completed", "{what}");
+    }
+}
+
+#[tokio::test]
+async fn every_node_of_a_surface_gives_what_its_surface_answers() {
+    play(None).await;
+}
+
+/// Finding A1: what an edge without ports brings along is no argument of any surface, so a run died after a person had approved.
+#[tokio::test]
+async fn every_node_of_a_surface_may_follow_a_gate_a_variable_or_a_condition() {
+    for source in sources() {
+        play(Some(&source)).await;
+    }
+}
+
+/// Finding A1: a port that a node does not declare is refused before anybody is asked anything.
+#[tokio::test]
+async fn a_port_that_a_surface_does_not_declare_is_refused_when_it_is_registered() {
+    let (host, _clock, _folder) = host().await;
+    let document = |inputs: Value, edge: Value| {
+        let nodes = json!([["gate", "core.approvalGate", {}], ["set", "core.storage.kv-set", {}, inputs]]);
+        let mut ends = json!({"id": "e", "sourceNodeId": "gate", "targetNodeId": "set"});
+        ends.as_object_mut().unwrap().extend(edge.as_object().unwrap().clone());
+        workflow("ports", &nodes, &json!([ends]), &json!([]))
+    };
+    let port = |name: &str| json!({name: {"type": "static", "value": "x"}});
+    let refused = [
+        (document(json!({}), json!({"targetInput": "input"})), "/edges/0/targetInput", "key, value"),
+        (
+            document(json!({}), json!({"targetInput": "vlue"})),
+            "/edges/0/targetInput",
+            "did you mean `value`?",
+        ),
+        (document(port("input"), json!({})), "/nodes/1/inputs/input", "key, value"),
+    ];
+    for (document, path, advice) in refused {
+        let refusal = host.runs.register(&caller("acme"), &document).await.unwrap_err();
+        let fields = &refusal.details["fields"];
+        assert_eq!(fields[0]["path"], path);
+        assert!(fields[0]["message"].as_str().unwrap().contains(advice), "{fields}");
+    }
+    for edge in [json!({"targetInput": "value"}), json!({"targetInput": "ttlSeconds"}), json!({})] {
+        host.runs.register(&caller("acme"), &document(port("key"), edge)).await.unwrap();
     }
 }
 
@@ -758,7 +851,7 @@ fn what_may_be_registered_is_what_the_surfaces_take() {
 }
 
 #[tokio::test]
-async fn an_input_that_a_surface_would_not_heed_fails_the_node() {
+async fn an_input_that_a_surface_would_not_heed_is_refused_when_it_is_registered() {
     let (host, _clock, _folder) = host().await;
     let cases = [
         ("messaging.publish", json!({"topic": "t"}), json!({"payload": 1, "headers": {"a": "b"}})),
@@ -767,11 +860,10 @@ async fn an_input_that_a_surface_would_not_heed_fails_the_node() {
     ];
     for (kind, config, inputs) in cases {
         let document = document("w", &[("n", kind, config, inputs, json!({}))]);
-        host.runs.register(&caller("acme"), &document).await.unwrap();
-        let run_id = begin(&host.runs, "w").await;
-        let events = to_the_end(&host.runs, &run_id).await;
-        let failed = events.iter().find(|event| event["type"] == "node.failed").unwrap();
-        assert_eq!(failed["payload"]["error"]["code"], "invalid_argument", "{kind}");
+        let refusal = host.runs.register(&caller("acme"), &document).await.unwrap_err();
+        assert_eq!(refusal.code.as_str(), "validation_error", "{kind}");
+        let path = refusal.details["fields"][0]["path"].as_str().unwrap();
+        assert!(path.starts_with("/nodes/0/inputs/"), "{kind}: {path}");
     }
 }
 

@@ -42,6 +42,11 @@ pub(super) fn ending(started: &Started, followed: bool) -> String {
         status if status.is_waiting() => {
             let node =
                 snapshot.as_ref().and_then(|snapshot| snapshot["currentNodeId"].as_str()).unwrap_or("?");
+            if snapshot.as_ref().is_some_and(|snapshot| snapshot.get("interrupt").is_none()) {
+                return format!(
+                    "{status}  {run_id}  at {node}\n  a child run waits: see `childRuns` of GET /v1/runs/{run_id} on `interlock serve`, and answer there"
+                );
+            }
             format!(
                 "{status}  {run_id}  at {node}\n  answer: POST /v1/runs/{run_id}/interrupts/{node} with {{\"resumeValue\": …}} on `interlock serve`"
             )

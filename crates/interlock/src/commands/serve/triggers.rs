@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::runs::Runs;
+use host::runs::{Runs, SilentTrigger};
 use host::triggers::{Heard, Named};
 use tokio::task::JoinHandle;
 
@@ -19,6 +19,26 @@ pub(super) async fn keep(runs: &Runs) {
 pub(super) async fn end(mut listening: JoinHandle<()>) {
     if tokio::time::timeout(PATIENCE, &mut listening).await.is_err() {
         listening.abort();
+    }
+}
+
+/// Names the triggers that were registered by an earlier version and never fire: their workflows run, and nothing starts them.
+pub(super) fn warn_of_silent(runs: &Runs) {
+    match runs.silent_triggers() {
+        Ok(silent) => {
+            for SilentTrigger { tenant, workflow_id, trigger } in silent {
+                tracing::warn!(
+                    tenant,
+                    workflow_id,
+                    trigger_id = trigger.id,
+                    trigger_type = trigger.kind.as_str(),
+                    "this trigger is enabled and never fires: its type is not served; register the workflow again without it"
+                );
+            }
+        }
+        Err(refusal) => {
+            tracing::warn!(reason = refusal.message, "the triggers of stored workflows were not checked");
+        }
     }
 }
 

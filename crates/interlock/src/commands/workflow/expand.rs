@@ -90,9 +90,8 @@ impl Expanding<'_> {
         id: &ExpansionId,
         place: Place<'_>,
     ) -> Result<Result<(Value, Expansion), SpliceError>, Failure> {
-        let workflow_id = self.document.get("id").and_then(Value::as_str).unwrap_or_default();
         let is_known = |type_id: &str| match NodeType::parse(type_id) {
-            Some(kind) => kind.missing_capability(self.capabilities, workflow_id).is_none(),
+            Some(kind) => kind.missing_capability(self.capabilities).is_none(),
             None => self.capabilities.pack_types.contains(type_id),
         };
         let expansion = chain::expand(self.chain, self.parameters, id, is_known).map_err(|error| {

@@ -54,7 +54,7 @@ pub(in super::super) async fn expand(call: Call) -> Answered {
 /// Whether workflows here may have nodes of that type.
 fn is_served(type_id: &str, capabilities: &Capabilities) -> bool {
     match NodeType::parse(type_id) {
-        Some(kind) => kind.missing_capability(capabilities, "").is_none(),
+        Some(kind) => kind.missing_capability(capabilities).is_none(),
         None => capabilities.pack_types.contains(type_id),
     }
 }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ai::provider::mock::Program;
+use flow::definition::Capabilities;
 use host::hands::installed::{host_facts, load_agents};
 use host::hands::models::{Models, Options as ModelOptions};
 use host::hands::{Hands, Options};
 use host::runs::outbound::Outbound;
+use host::runs::rates::RateLimits;
 use host::runs::secrets::NoSecrets;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
@@ -16,6 +18,7 @@ use packs::path::EntryPath;
 use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
+use server::http::Settings;
 
 use super::service::{Host, OTHER, protocol_folder, workflow};
 
@@ -103,7 +106,9 @@ pub(crate) async fn with_the_structured_fixture() -> Host {
 
 /// A host with the agents, and a model that pretends and answers these texts at the node `n`.
 async fn equipped(replies: &[&str]) -> Host {
-    let host = Host::start().await;
+    // Some workflows here have mock nodes, as those of a suite.
+    let mocks = Capabilities { mock_agent: true, ..Capabilities::OURS };
+    let host = Host::start_capable(Settings::default(), RateLimits::default(), mocks).await;
     install(&host, "1.0.0");
     equip(&host, replies);
     host

@@ -1,6 +1,7 @@
 //! The fixtures of the protocol, end to end.
 
 use serde_json::{Value, json};
+use server::http::Settings;
 
 use super::published::Published;
 use super::service::{Host, protocol_file, protocol_folder};
@@ -9,9 +10,14 @@ fn fixture(id: &str) -> Option<Value> {
     protocol_file(&format!("fixtures/{id}.json"))
 }
 
+/// A host as a suite finds it: mock nodes are served where seams are enabled.
+async fn suite() -> Host {
+    Host::start_with(Settings { test_seams: true, ..Settings::default() }).await
+}
+
 #[tokio::test]
 async fn fixtures_end_as_they_should() {
-    let host = Host::start().await;
+    let host = suite().await;
     let nested = json!({"a": [1, {"b": null}], "c": "ü"});
     let cases = [
         ("conformance-noop", json!({}), "completed"),
@@ -47,7 +53,7 @@ async fn fixtures_end_as_they_should() {
 
 #[tokio::test]
 async fn fixtures_that_wait_go_on_when_they_are_answered() {
-    let host = Host::start().await;
+    let host = suite().await;
     let accept = |voter: &str| json!({"action": "accept", "voter": voter});
     let cases = [
         ("conformance-approval", "waiting-approval", "gate", vec![accept("a")]),
@@ -84,23 +90,22 @@ async fn fixtures_that_wait_go_on_when_they_are_answered() {
 
 #[tokio::test]
 async fn a_parent_takes_its_children_along() {
-    let host = Host::start().await;
+    let host = suite().await;
     for id in ["conformance-interrupt-parent-child-cancel-child", "conformance-interrupt-parent-child-cancel"]
     {
         let Some(workflow) = fixture(id) else { return };
         host.register(&workflow).await;
     }
     let parent = host.create("conformance-interrupt-parent-child-cancel").await;
-    let child = loop {
-        let read = host.get(&format!("/v1/runs/{parent}")).await.expect(200);
-        let child = read["childRuns"][0]["runId"].as_str().map(str::to_owned);
-        if let Some(child) = child
-            && host.get(&format!("/v1/runs/{child}")).await.status == 200
-        {
-            break child;
-        }
+    // Whoever is told the name of a child can read it, at once.
+    let read = host.get(&format!("/v1/runs/{parent}")).await.expect(200);
+    let child = read["childRuns"][0]["runId"].as_str().unwrap().to_owned();
+    host.get(&format!("/v1/runs/{child}")).await.expect(200);
+    while host.get(&format!("/v1/runs/{parent}")).await.expect(200)["status"] != "waiting-approval" {
         tokio::task::yield_now().await;
-    };
+    }
+    let read = host.get(&format!("/v1/runs/{parent}")).await.expect(200);
+    assert_eq!(read["childRuns"][0]["status"], "waiting-approval", "a parent shows what its child waits for");
     let ancestry = host.get(&format!("/v1/runs/{child}/ancestry")).await.expect(200);
     let cause = json!({"runId": parent, "hostId": ancestry["hostId"], "cause": "core.subWorkflow"});
     assert_eq!(ancestry["parent"], cause);
@@ -118,7 +123,7 @@ async fn a_parent_takes_its_children_along() {
 
 #[tokio::test]
 async fn answers_that_a_profile_does_not_take_leave_the_run_waiting() {
-    let host = Host::start().await;
+    let host = suite().await;
     let reject = |voter: &str| json!({"resumeValue": {"action": "reject", "voter": voter}});
     for id in [
         "conformance-interrupt-auth-required",
@@ -151,7 +156,7 @@ async fn answers_that_a_profile_does_not_take_leave_the_run_waiting() {
 #[tokio::test]
 async fn no_fixture_makes_the_host_fail_and_every_answer_is_as_it_was_published() {
     let (Some(fixtures), Some(published)) = (protocol_folder("fixtures"), Published::read()) else { return };
-    let host = Host::start().await;
+    let host = suite().await;
     let mut ids = Vec::new();
     for workflow in fixtures {
         let registered = host.post("/v1/workflows", &workflow).await;

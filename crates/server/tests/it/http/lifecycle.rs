@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use server::http::Settings;
 
 use super::service::{Host, OTHER, TESTER, noop, short, slow, workflow};
 
@@ -285,7 +286,11 @@ async fn a_halted_run_goes_on_when_it_is_told_to() {
     host.post(&path("pause"), &json!({"drainPolicy": "later"})).await.refused(400, "validation_error");
     let paused = host.post(&path("pause"), &json!({"drainPolicy": "immediate"})).await.expect(202);
     assert_eq!(paused["status"], "paused");
-    assert_eq!(host.post(&path("pause"), &json!({})).await.expect(202)["pausedAt"], paused["pausedAt"]);
+    let again = host.post(&path("pause"), &json!({})).await.refused(409, "conflict");
+    assert_eq!(
+        (&again["details"]["runStatus"], &again["details"]["pausedAt"]),
+        (&json!("paused"), &paused["pausedAt"])
+    );
     let resumed = host.post(&path("resume"), &json!({})).await.expect(202);
     assert_eq!((&resumed["status"], resumed["resumedAt"].is_string()), (&json!("running"), true));
     let log = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
@@ -299,6 +304,39 @@ async fn a_halted_run_goes_on_when_it_is_told_to() {
     assert_eq!(host.end_of(&run_id).await["status"], "cancelled");
     let refused = host.post(&path("pause"), &json!({})).await.refused(409, "conflict");
     assert_eq!(refused["details"]["runStatus"], "cancelled");
+}
+
+/// Finding 6 of the current suite: the node that works ends before the pause, and the same key gets the first answer.
+#[tokio::test]
+async fn a_pause_that_drains_is_answered_once_and_comes_after_the_end_of_the_node() {
+    let host = Host::start().await;
+    let nodes = [("wait", "core.delay", json!({"delayMs": 300})), ("end", "core.noop", json!({}))];
+    let mut document = workflow("drains", &nodes, &json!([]));
+    document["edges"] = json!([{"id": "e", "sourceNodeId": "wait", "targetNodeId": "end"}]);
+    host.register(&document).await;
+    let run_id = host.create("drains").await;
+    let path = |action: &str| format!("/v1/runs/{run_id}:{action}");
+    let keyed = [("idempotency-key", "pause")];
+    let first = host.post_with(&path("pause"), &keyed, &json!({})).await.expect(202);
+    assert_eq!((&first["status"], &first["draining"]), (&json!("paused"), &json!(true)));
+    assert_eq!(host.post_with(&path("pause"), &keyed, &json!({})).await.expect(202), first);
+    let again = host.post(&path("pause"), &json!({})).await.refused(409, "conflict");
+    assert_eq!(again["details"]["pausedAt"], first["pausedAt"]);
+    while host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"] != "paused" {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(host.post_with(&path("pause"), &keyed, &json!({})).await.expect(202), first);
+    let again = host.post(&path("pause"), &json!({})).await.refused(409, "conflict");
+    assert_eq!(again["details"]["runStatus"], "paused");
+    host.post(&path("resume"), &json!({})).await.expect(202);
+    assert_eq!(host.end_of(&run_id).await["status"], "completed");
+    let log = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
+    let kinds: Vec<_> = log["events"].as_array().unwrap().iter().map(|event| event["type"].clone()).collect();
+    assert_eq!(
+        kinds[2..6],
+        ["interlock.pauseRequested", "node.completed", "run.paused", "run.resumed"],
+        "{kinds:?}"
+    );
 }
 
 #[tokio::test]
@@ -320,7 +358,7 @@ async fn runs_are_compared_and_know_where_they_came_from() {
 
 #[tokio::test]
 async fn an_artifact_that_was_announced_is_read_by_those_who_may() {
-    let host = Host::start().await;
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     let emit = json!({"artifactType": "report", "data": {"pages": 3}});
     host.register(&workflow("conformance-emit", &[("emit", "conformance.artifact.emit", emit)], &json!([])))
         .await;

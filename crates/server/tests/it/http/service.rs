@@ -150,7 +150,11 @@ impl Host {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             limits: Limits::default(),
-            capabilities,
+            // As `interlock serve` has it: a suite whose seams are enabled is served mock nodes.
+            capabilities: Capabilities {
+                mock_agent: capabilities.mock_agent || settings.test_seams,
+                ..capabilities
+            },
             token_secrets: vec![[7; 32]],
             public_url: "http://host.test".to_owned(),
             audit_key: AuditKey::from_seed([9; 32]),

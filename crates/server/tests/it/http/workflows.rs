@@ -43,6 +43,25 @@ async fn a_document_that_is_no_workflow_is_refused_with_the_places_that_are_wron
     host.post_with("/v1/workflows", &keyed, &gated).await.refused(409, "idempotency_key_mismatch");
 }
 
+/// Finding 2 of the current suite: what nothing serves is refused as everything else that is not served.
+#[tokio::test]
+async fn a_trigger_that_would_never_fire_is_refused_with_the_capability_that_it_needs() {
+    let host = Host::start().await;
+    for (kind, capability) in [("schedule", "scheduling.supported"), ("webhook", "triggerBridge.supported")] {
+        let mut document = noop();
+        document["triggers"] =
+            json!([{"id": "t", "type": kind, "enabled": true, "config": {"cron": "* * * * *"}}]);
+        let refused = host.post("/v1/workflows", &document).await.refused(400, "validation_error");
+        let details = &refused["details"];
+        assert_eq!(details["requiredCapability"], capability);
+        assert_eq!(details["fields"][0]["path"], "/triggers/0/type");
+        host.get("/v1/workflows/noop").await.refused(404, "workflow_not_found");
+    }
+    let mut document = noop();
+    document["triggers"] = json!([{"id": "t", "type": "schedule", "enabled": false}]);
+    host.post("/v1/workflows", &document).await.expect(201);
+}
+
 #[tokio::test]
 async fn what_a_closed_gate_refuses_is_named_and_never_replaced() {
     let closed = Capabilities {
