@@ -89,7 +89,8 @@ pub(crate) fn install_files(host: &Host, files: &[(&str, &[u8])]) {
 
 /// A host with the agent that the fixtures of the protocol name, which has schemas.
 pub(crate) async fn with_the_structured_fixture() -> Host {
-    let host = Host::start().await;
+    let mocks = Capabilities { mock_agent: true, ..Capabilities::OURS };
+    let host = Host::start_capable(Settings::default(), RateLimits::default(), mocks).await;
     let manifest = json!({
         "name": "core.openwop.agent-examples", "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
         "runtime": {"language": "remote", "entry": "https://acme.example/agents"},

@@ -143,8 +143,7 @@ async fn a_workflow_is_refused_by_the_seam_as_by_the_protocol() {
     for document in [
         json!({}),
         of("core.none", json!({})),
-        of("core.conformance.mock-agent", json!({})),
-        of("core.orchestrator.supervisor", json!({"mockConfidence": 0.1})),
+        of("core.conformance.mock-agent", json!({"unknown": 1})),
         of("core.subWorkflow", json!({})),
     ] {
         let by_protocol = host.post("/v1/workflows", &document).await;
