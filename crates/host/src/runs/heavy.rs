@@ -82,11 +82,13 @@ pub(super) fn is_large_input(input: &Input) -> bool {
         // What a guided session hands over is bounded by its own log; the others bring nothing along.
         Input::GuideStarted { .. }
         | Input::GuideEnded { .. }
+        | Input::Begin
         | Input::Create
         | Input::Recover
         | Input::Fork
         | Input::TimerDue { .. }
         | Input::RunDeadline
+        | Input::ChildWaits { .. }
         | Input::ChildRefused { .. }
         | Input::Cancel { .. }
         | Input::Pause { .. }
