@@ -134,7 +134,7 @@ impl OpenStream {
     }
 
     /// Everything, once the host has ended the stream.
-    pub(crate) async fn to_end(mut self) -> String {
+    pub(crate) async fn read_to_end(mut self) -> String {
         while self.more().await {}
         String::from_utf8_lossy(&self.received).into_owned()
     }

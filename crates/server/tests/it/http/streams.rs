@@ -376,7 +376,7 @@ async fn what_a_key_opened_ends_with_it() {
             _ => {}
         }
         for (path, stream) in open {
-            let received = stream.to_end().await;
+            let received = stream.read_to_end().await;
             assert!(!received.contains("run.completed"), "{how}: {path}");
             assert_eq!(path.contains("/poll"), received.contains("401 Unauthorized"), "{how}: {received}");
         }
