@@ -2,6 +2,7 @@
 
 use flow::engine::Input;
 use flow::event::EventKind;
+use flow::interrupt::Via;
 use flow::run::RunStatus;
 use flow::state::RunState;
 use serde_json::{Value, json};
@@ -47,7 +48,7 @@ fn a_parent_shows_what_its_child_waits_for() {
         assert_eq!(world.snapshot("r")["currentNodeId"], "call");
         let leaf = world.runs.values().find(|run| run.genesis.workflow_id == "child").unwrap();
         let leaf = leaf.genesis.run_id.clone();
-        world.resolve_as(&leaf, "gate", answer, "somebody", false).unwrap();
+        world.resolve_as(&leaf, "gate", answer, "somebody", Via::Key).unwrap();
         assert_eq!(world.status(), RunStatus::Completed, "{kind}");
         assert_eq!(child_statuses(&world), ["completed"]);
     }
@@ -74,7 +75,7 @@ fn a_parent_that_works_is_running_whatever_its_child_waits_for() {
     world.pass(100);
     assert_eq!(world.status(), RunStatus::WaitingApproval);
     let child = child_of(&world, "child");
-    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", false).unwrap();
+    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
     assert_eq!((world.status(), child_statuses(&world)), (RunStatus::Running, vec!["running".to_owned()]));
     world.pass(50);
     assert_eq!(world.status(), RunStatus::Completed);
@@ -103,7 +104,7 @@ fn time_in_which_only_a_child_waits_for_a_person_does_not_count() {
     world.create("w");
     world.pass(100_000);
     let child = child_of(&world, "child");
-    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", false).unwrap();
+    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
     world.pass(60);
     assert_eq!(world.status(), RunStatus::Completed);
 }
@@ -151,7 +152,7 @@ fn a_pause_does_not_wait_for_a_person_below() {
     world.give("r", Input::Pause { reason: None, policy }).unwrap();
     assert_eq!(world.status(), RunStatus::Paused);
     let child = child_of(&world, "child");
-    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", false).unwrap();
+    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
     world.give("r", Input::Resume { reason: None }).unwrap();
     assert_eq!(world.status(), RunStatus::Completed);
 }
