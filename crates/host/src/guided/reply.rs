@@ -318,7 +318,7 @@ fn branches(node: &Node, summary: &BranchSummary) -> Option<String> {
         ));
     }
     if let Some(checkpoints) = counted(summary.checkpoints, "checkpoint", "checkpoints") {
-        sentences.push(format!("It has {checkpoints}, which make no branch."));
+        sentences.push(format!("It has {checkpoints}; checkpoints make no branch."));
     }
     if !summary.on_preferred_branch {
         sentences.push("It is not on the branch that was worked on last.".to_owned());

@@ -146,7 +146,7 @@ async fn somebody_who_comes_back_is_told_where_the_run_is() {
     connection.call("checkpoint_workflow", bookmark).await;
     let here = json!({"continueToken": started.facts["continueToken"], "intent": "rehydrate"});
     let back = connection.call("continue_workflow", here.clone()).await;
-    assert!(back.text.contains("It has 1 checkpoint, which make no branch."), "{}", back.text);
+    assert!(back.text.contains("It has 1 checkpoint; checkpoints make no branch."), "{}", back.text);
     assert!(!back.text.contains("makes a new branch"), "{}", back.text);
     assert!(back.text.contains("this is where the run is"), "{}", back.text);
 
