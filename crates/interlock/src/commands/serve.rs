@@ -15,6 +15,7 @@ mod workflows;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use canon::error::Envelope;
 use console::{Console, SignInLinks};
@@ -48,6 +49,8 @@ pub(crate) use self::workflows::{Found, folder, read as read_workflow, register}
 
 /// The tenant of the data directory itself.
 pub(crate) const TENANT: &str = "default";
+/// How long the end waits for the audit logs to be signed.
+const SIGNING: Duration = Duration::from_secs(5);
 
 /// Serves until somebody says stop.
 pub(crate) fn run(arguments: &Serve, globals: &Globals) -> Result<Answer, Failure> {
@@ -192,9 +195,9 @@ pub(crate) async fn serve(
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_time().await })),
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_sessions().await })),
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_delivering().await })),
-        tokio::spawn(keep(&runs, |runs| async move { runs.keep_checkpoints().await })),
         tokio::spawn(keep(&runs, |runs| async move { limits::keep(&runs, limits.retention).await })),
     ];
+    let signing = tokio::spawn(keep(&runs, |runs| async move { runs.keep_checkpoints().await }));
     let listening = tokio::spawn(keep(&runs, |runs| async move { triggers::keep(&runs).await }));
     let stored = runs.clone();
     tokio::task::spawn_blocking(move || triggers::warn_of_silent(&stored));
@@ -209,6 +212,8 @@ pub(crate) async fn serve(
     for task in background {
         task.abort();
     }
+    // What was not signed yet is signed now, so that nobody can cut it off unnoticed while the host is stopped.
+    let _ = tokio::time::timeout(SIGNING, signing).await;
     if let Some(sending) = sending {
         sending.end().await;
     }
