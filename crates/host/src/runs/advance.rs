@@ -15,7 +15,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::around::Around;
 use super::counts::Tally;
 use super::family::for_parent;
-use super::heavy::{is_heavy, is_large_input};
+use super::heavy::{Place, is_heavy, is_large_input, on_a_thread};
 use super::live::Loaded;
 use super::timers::timer_key;
 use super::{ApiCode, Keyed, Refusal, Reply, Runs, guide};
@@ -83,21 +83,36 @@ impl Runs {
         reply: impl Fn(&RunState, bool) -> Result<Reply, Refusal>,
     ) -> Result<Reply, Refusal> {
         self.recover_first(run_id, &input).await?;
-        for _ in 0..ATTEMPTS {
+        let (mut attempts, mut place) = (0, None);
+        while attempts < ATTEMPTS {
             if let Some(reply) = self.replay(ask.keyed)? {
                 return Ok(reply);
             }
             let live = self.inner.live.get_or_insert(run_id);
             let mut cell = Arc::clone(&live.cell).lock_owned().await;
             let loaded = match cell.take() {
-                Some(loaded) => loaded,
-                None => self.load_beside(run_id, &input).await.inspect_err(|refusal| {
+                Some(loaded) => Some(loaded),
+                None => self.load_beside(run_id, &input, place.as_ref()).await.inspect_err(|refusal| {
                     if refusal.code == ApiCode::RunNotFound {
                         self.inner.live.forget(run_id);
                     }
                 })?,
             };
-            let (loaded, decision) = self.decide(loaded, input.clone()).await?;
+            let loaded = match loaded {
+                Some(loaded) if place.is_some() || !takes_long(&loaded, &input) => loaded,
+                waits => {
+                    // A place first, and the run after it: meanwhile somebody may cancel the run.
+                    if let Some(loaded) = waits {
+                        self.put_back(run_id, &mut cell, loaded);
+                    }
+                    drop(cell);
+                    let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
+                    place = Some(self.place(&row.tenant).await?);
+                    continue;
+                }
+            };
+            attempts += 1;
+            let (loaded, decision) = self.decide(loaded, input.clone(), place.as_ref()).await?;
             let decision = match decision {
                 Ok(decision) => decision,
                 Err(refusal) => {
@@ -118,7 +133,8 @@ impl Runs {
             };
             let mut changes = ask.changes.clone();
             changes.extend(self.record(ask.keyed, &reply));
-            let (loaded, changes, outcome) = self.conclude_decision(loaded, decision, changes).await?;
+            let (loaded, changes, outcome) =
+                self.conclude_decision(loaded, decision, changes, place.as_ref()).await?;
             if changes.is_empty() {
                 self.put_back(run_id, &mut cell, loaded);
                 drop(cell);
@@ -140,10 +156,8 @@ impl Runs {
         &self,
         loaded: Loaded,
         input: Input,
+        place: Option<&Place>,
     ) -> Result<(Loaded, Result<Decision, flow::engine::Refusal>), Refusal> {
-        // To end a run looks at no condition.
-        let ends = matches!(input, Input::Cancel { .. });
-        let heavy = !ends && (is_heavy(&loaded.definition, &loaded.state) || is_large_input(&input));
         let runs = self.clone();
         let work = move |mut loaded: Loaded| {
             let Loaded { definition, state } = &mut loaded;
@@ -151,11 +165,10 @@ impl Runs {
             let decision = decide(definition, state, input, runs.now(), runs.limits(), &exists);
             (loaded, decision)
         };
-        if !heavy {
-            return Ok(work(loaded));
+        match place {
+            None => Ok(work(loaded)),
+            Some(_) => on_a_thread(move || work(loaded)).await,
         }
-        let tenant = loaded.state.genesis.tenant.clone();
-        self.beside(&tenant, move || work(loaded)).await
     }
 
     /// [`Runs::outcome`], beside the requests where there is much to write.
@@ -164,17 +177,18 @@ impl Runs {
         loaded: Loaded,
         decision: Decision,
         mut changes: Vec<Change>,
+        place: Option<&Place>,
     ) -> Result<(Loaded, Vec<Change>, Outcome), Refusal> {
-        if loaded.state.status == RunStatus::Cancelled || !is_heavy(&loaded.definition, &loaded.state) {
+        if place.is_none() {
             let outcome = self.outcome(&loaded.definition, &loaded.state, decision, &mut changes);
             return Ok((loaded, changes, outcome));
         }
-        let (runs, tenant) = (self.clone(), loaded.state.genesis.tenant.clone());
+        let runs = self.clone();
         let work = move || {
             let outcome = runs.outcome(&loaded.definition, &loaded.state, decision, &mut changes);
             (loaded, changes, outcome)
         };
-        self.beside(&tenant, work).await
+        on_a_thread(work).await
     }
 
     /// Decides on a run that is new, as [`Runs::decide`] does.
@@ -183,12 +197,19 @@ impl Runs {
         definition: &Arc<Definition>,
         state: RunState,
         input: Input,
-    ) -> Result<(RunState, Decision), CommitError> {
+    ) -> Result<(RunState, Decision, Option<Place>), CommitError> {
         let failed = |message: String| CommitError::Store(message);
         let loaded = Loaded { definition: Arc::clone(definition), state };
-        let decided = self.decide(loaded, input).await.map_err(|refusal| failed(refusal.to_string()))?;
-        let (loaded, decision) = decided;
-        Ok((loaded.state, decision.map_err(|refusal| failed(refusal.to_string()))?))
+        let place = match takes_long(&loaded, &input) {
+            true => {
+                let tenant = loaded.state.genesis.tenant.clone();
+                Some(self.place(&tenant).await.map_err(|refusal| failed(refusal.to_string()))?)
+            }
+            false => None,
+        };
+        let decided = self.decide(loaded, input, place.as_ref()).await;
+        let (loaded, decision) = decided.map_err(|refusal| failed(refusal.to_string()))?;
+        Ok((loaded.state, decision.map_err(|refusal| failed(refusal.to_string()))?, place))
     }
 
     /// What a decision on a new run comes to, as [`Runs::conclude_decision`] works it out.
@@ -198,9 +219,10 @@ impl Runs {
         state: RunState,
         decision: Decision,
         changes: Vec<Change>,
+        place: Option<&Place>,
     ) -> Result<(RunState, Vec<Change>, Outcome), CommitError> {
         let loaded = Loaded { definition: Arc::clone(definition), state };
-        let concluded = self.conclude_decision(loaded, decision, changes).await;
+        let concluded = self.conclude_decision(loaded, decision, changes, place).await;
         let (loaded, changes, outcome) =
             concluded.map_err(|refusal| CommitError::Store(refusal.to_string()))?;
         Ok((loaded.state, changes, outcome))
@@ -460,6 +482,12 @@ impl Runs {
     pub(super) fn children_of_tenant(&self, tenant: &str) -> Around {
         Around { runs: self.clone(), tenant: tenant.to_owned() }
     }
+}
+
+/// Whether an input is decided on beside the requests. To end a run looks at no condition.
+fn takes_long(loaded: &Loaded, input: &Input) -> bool {
+    !matches!(input, Input::Cancel { .. })
+        && (is_heavy(&loaded.definition, &loaded.state) || is_large_input(input))
 }
 
 /// Whether a change sets a timer with such a key.

@@ -215,11 +215,12 @@ impl Runs {
     ) -> Result<Reply, CommitError> {
         let mut changes = vec![created(&genesis, exclusive)?];
         let state = RunState::new(definition, Arc::new(genesis));
-        let (state, decision) = self.decide_new(definition, state, Input::Create).await?;
+        let (state, decision, place) = self.decide_new(definition, state, Input::Create).await?;
         let reply = reply(state.status);
         changes.extend(extra);
         changes.extend(self.record(keyed, &reply));
-        let (state, changes, outcome) = self.conclude_new(definition, state, decision, changes).await?;
+        let (state, changes, outcome) =
+            self.conclude_new(definition, state, decision, changes, place.as_ref()).await?;
         self.make_new(definition, state, changes, outcome).await?;
         Ok(reply)
     }

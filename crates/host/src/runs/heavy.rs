@@ -14,7 +14,7 @@ use flow::event::payload_bytes;
 use flow::state::RunState;
 use flow::store::RunRow;
 use serde_json::Value;
-use tokio::sync::{AcquireError, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use super::{ApiCode, Refusal, Runs};
 
@@ -25,7 +25,7 @@ pub(super) const INLINE_BYTES: usize = 64 << 10;
 
 /// The places for work that takes long.
 pub(super) struct HeavyWork {
-    places: Semaphore,
+    places: Arc<Semaphore>,
     /// A place beside them for what somebody waits for who wants a run to end.
     urgent: Semaphore,
     of_a_tenant: usize,
@@ -36,12 +36,18 @@ impl Default for HeavyWork {
     fn default() -> Self {
         let places = available_parallelism().map_or(1, |threads| threads.get().saturating_sub(1)).max(1);
         Self {
-            places: Semaphore::new(places),
+            places: Arc::new(Semaphore::new(places)),
             urgent: Semaphore::new(1),
             of_a_tenant: places.div_ceil(2),
             tenants: Mutex::default(),
         }
     }
+}
+
+/// A place for work that takes long, until it is dropped.
+pub(super) struct Place {
+    _own: OwnedSemaphorePermit,
+    _shared: OwnedSemaphorePermit,
 }
 
 impl HeavyWork {
@@ -128,10 +134,15 @@ impl Runs {
         tenant: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let own = self.inner.heavy.of(tenant);
-        let _own = own.acquire().await.map_err(closed)?;
-        let _place = self.inner.heavy.places.acquire().await.map_err(closed)?;
+        let _place = self.place(tenant).await?;
         on_a_thread(work).await
+    }
+
+    /// A place for work of a tenant.
+    pub(super) async fn place(&self, tenant: &str) -> Result<Place, Refusal> {
+        let own = self.inner.heavy.of(tenant).acquire_owned().await.map_err(closed)?;
+        let shared = Arc::clone(&self.inner.heavy.places).acquire_owned().await.map_err(closed)?;
+        Ok(Place { _own: own, _shared: shared })
     }
 
     /// Does work that may take long, before all that waits for a place.
@@ -148,7 +159,9 @@ fn closed(_: AcquireError) -> Refusal {
     Refusal::unavailable("the host is being stopped", 5)
 }
 
-async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+pub(super) async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "work on a run failed");
         Refusal::new(ApiCode::InternalError, "the run could not be decided on; see the log of the host")

@@ -13,7 +13,7 @@ use flow::store::RunRow;
 use tokio::sync::OwnedMutexGuard;
 
 use super::feed::Feed;
-use super::heavy::INLINE_BYTES;
+use super::heavy::{INLINE_BYTES, Place, on_a_thread};
 use super::{ApiCode, Refusal, Runs};
 
 /// Into how many parts the map is divided, so that requests for different runs seldom meet.
@@ -98,16 +98,24 @@ impl Runs {
         self.definition_by_digest(genesis.definition)?.ok_or_else(|| broken("its definition"))
     }
 
-    /// [`Runs::load`], beside the requests where there is much to read. What ends a run waits for no other.
-    pub(super) async fn load_beside(&self, run_id: &str, input: &Input) -> Result<Loaded, Refusal> {
+    /// [`Runs::load`], beside the requests where there is much to read. Gives nothing where that needs a place and there is none yet; what
+    /// ends a run waits for no other.
+    pub(super) async fn load_beside(
+        &self,
+        run_id: &str,
+        input: &Input,
+        place: Option<&Place>,
+    ) -> Result<Option<Loaded>, Refusal> {
         let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
         if !is_long(&row) {
-            return self.load(run_id);
+            return self.load(run_id).map(Some);
         }
         let (runs, id) = (self.clone(), run_id.to_owned());
-        match input {
-            Input::Cancel { .. } => self.beside_at_once(move || runs.load(&id)).await?,
-            _ => self.beside(&row.tenant, move || runs.load(&id)).await?,
+        let load = move || runs.load(&id).map(Some);
+        match (input, place) {
+            (Input::Cancel { .. }, _) => self.beside_at_once(load).await?,
+            (_, Some(_)) => on_a_thread(load).await?,
+            (_, None) => Ok(None),
         }
     }
 
