@@ -220,6 +220,6 @@ async fn a_workflow_that_starts_itself_comes_to_an_end() {
     let run_id = begin(&host.runs, "selfish").await;
     to_the_end(&host.runs, &run_id).await;
     assert_eq!(status(&host.runs, &run_id), "failed");
-    let (runs, _) = host.runs.list(&caller("acme"), &flow::store::RunFilter::default(), 200).unwrap();
+    let (runs, _) = host.runs.list(&caller("acme"), &RunFilter::default(), 200).unwrap();
     assert_eq!(runs.len(), 33, "the first, and one for each level");
 }

@@ -200,7 +200,7 @@ fn crew(name: &str, members: &Value) -> Value {
 
 #[tokio::test]
 async fn packs_that_are_not_served_hide_no_others_and_are_told_of() {
-    let host = Host::start_with(server::http::Settings { test_seams: true, ..Default::default() }).await;
+    let host = Host::start_with(Settings { test_seams: true, ..Default::default() }).await;
     let needs = json!({"peerDependencies": {"host.fs": "^1"}});
     let mut could_use = needs.clone();
     could_use["peerDependenciesMeta"] = json!({"host.fs": {"optional": true}});
