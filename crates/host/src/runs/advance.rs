@@ -453,7 +453,7 @@ impl Runs {
                 live.feed.tell(append, snapshot, outcome.is_last);
             }
         }
-        self.expect_newborn(std::mem::take(&mut outcome.newborn));
+        self.expect_newborn(&outcome.run_id, std::mem::take(&mut outcome.newborn));
         if let Some(parent) = outcome.waits.take() {
             let (runs, run_id) = (self.clone(), outcome.run_id.clone());
             tokio::spawn(async move { runs.tell_waiting(&parent, &run_id).await });

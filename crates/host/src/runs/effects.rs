@@ -85,11 +85,11 @@ impl Runs {
 
     /// Starts a child, once: its id is derived, so a second start finds the first.
     async fn start_child(&self, parent_id: &str, tenant: &str, child: &StartChild) -> Result<(), Refusal> {
-        if self.is_newborn(&child.run_id) {
+        if self.is_newborn(&child.run_id, parent_id) {
             let begun = self.advance_boxed(&child.run_id, Input::Create, Vec::new()).await;
             // One that the store could not take is begun again.
             if begun.as_ref().err().is_none_or(|refusal| refusal.code.status() < 500) {
-                self.has_begun(&child.run_id);
+                self.has_begun(&child.run_id, parent_id);
             }
             begun?;
             return self.end_if_unwanted(parent_id, &child.run_id).await;

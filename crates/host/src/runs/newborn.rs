@@ -23,9 +23,10 @@ const MAX_AT_ONCE: usize = 1000;
 /// How many bytes the records of such children may have together: beyond that, a commit would fill the memory.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The children that are durable and have yet to begin.
+/// The children that are durable and have yet to begin, each with the parent that begins it. A fork shares the children of its source, and
+/// only waits for them.
 #[derive(Default)]
-pub(super) struct Newborn(Mutex<BTreeSet<String>>);
+pub(super) struct Newborn(Mutex<BTreeSet<(String, String)>>);
 
 /// What a child has of its parent's metadata. What a run was given by somebody who is not trusted is in what it gives to its
 /// children, and the caller who began the run answers what they ask.
@@ -116,21 +117,24 @@ impl Runs {
     }
 
     /// Remembers the children that are durable now and have yet to begin.
-    pub(super) fn expect_newborn(&self, newborn: Vec<String>) {
+    pub(super) fn expect_newborn(&self, parent_id: &str, newborn: Vec<String>) {
         if !newborn.is_empty() {
             newborn.iter().for_each(|_| self.inner.counters.created());
+            let newborn = newborn.into_iter().map(|run_id| (run_id, parent_id.to_owned()));
             self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).extend(newborn);
         }
     }
 
     /// Whether a child was created with its parent's event and has yet to begin. One that the host stopped before is begun by its own
     /// recovery.
-    pub(super) fn is_newborn(&self, run_id: &str) -> bool {
-        self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).contains(run_id)
+    pub(super) fn is_newborn(&self, run_id: &str, parent_id: &str) -> bool {
+        let newborn = (run_id.to_owned(), parent_id.to_owned());
+        self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&newborn)
     }
 
-    pub(super) fn has_begun(&self, run_id: &str) {
-        self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).remove(run_id);
+    pub(super) fn has_begun(&self, run_id: &str, parent_id: &str) {
+        let newborn = (run_id.to_owned(), parent_id.to_owned());
+        self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&newborn);
     }
 }
 

@@ -135,10 +135,11 @@ async fn a_branch_that_waits_for_the_child_of_its_source_hears_of_its_end_and_do
         }
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     };
-    let from = flow::store::RunStore::run(&*host.store, None, &source).unwrap().unwrap().next_sequence;
-    let request = json!({"mode": "branch", "fromSeq": from});
+    // A branch from before the child has begun shares it as well, and only waits for it.
+    let request = json!({"mode": "branch", "fromSeq": 3});
     let (waits, ends) = (fork(&host, &source, &request).await, fork(&host, &source, &request).await);
     host.runs.cancel(&by, &ends, None, None).await.unwrap();
+    until(&host.runs, &child, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
     assert_eq!(status(&host.runs, &child), "waiting-approval", "the child is not the fork's to end");
     host.runs.resolve(&by, &child, "gate", json!({"action": "accept"}), None).await.unwrap();
     to_the_end(&host.runs, &source).await;
