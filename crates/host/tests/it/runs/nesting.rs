@@ -96,7 +96,7 @@ async fn a_run_that_asks_beside_a_child_that_does_is_among_those_that_wait() {
 }
 
 /// Watches a run until it stands like that.
-async fn until_status(runs: &Runs, run_id: &str, wanted: &str) {
+pub(super) async fn until_status(runs: &Runs, run_id: &str, wanted: &str) {
     let mut following = runs.follow("acme", run_id, 0).unwrap();
     while status(runs, run_id) != wanted {
         if following.stored().unwrap().is_none() {

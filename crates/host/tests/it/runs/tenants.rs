@@ -11,6 +11,7 @@ use host::system::{ManualClock, SystemEntropy};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::nesting::until_status;
 use super::{Host, Setup, body, caller, create};
 
 /// Everything that a caller can ask about a run, by name, with what it came to.
@@ -104,7 +105,12 @@ proptest! {
                 match act {
                     Act::Create(workflow_id) => {
                         let request = json!({"workflowId": workflow_id, "scopeId": "s", "tags": ["t"]});
-                        mine.push(create(&host.runs, &acme, &request).await);
+                        let run_id = create(&host.runs, &acme, &request).await;
+                        if workflow_id == "parent" {
+                            // Its child is created first and says afterwards that it waits: that is no change of another tenant's.
+                            until_status(&host.runs, &run_id, "waiting-approval").await;
+                        }
+                        mine.push(run_id);
                     }
                     Act::Cancel => {
                         host.runs.cancel(&acme, mine.last().unwrap(), None, None).await.unwrap();
