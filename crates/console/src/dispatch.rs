@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::response::{Html, IntoResponse as _, Response};
+use host::CorrelationId;
 use host::runs::{ApiCode, Caller, Refusal};
 use http::header::{ACCEPT, ALLOW, CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Parts;
@@ -144,7 +145,7 @@ async fn signed_in(
     }
     let answer = match contained(handler, Arc::clone(&call)).await {
         Some(Ok(answer)) => answer,
-        Some(Err(refusal)) => refused(&refusal).into(),
+        Some(Err(refusal)) => failed(refusal, parts).into(),
         None => panel(&call, &route.key, "WCP_RENDER_COMPONENT_FAILED").into(),
     };
     shown(&call, answer)
@@ -243,6 +244,20 @@ pub(crate) fn see(path: &str) -> Response {
 }
 
 /// What could not be done, and what to do.
+/// The page of a request that was not answered. A failure of the host is logged with its causes, and the page has the id to find it
+/// by.
+fn failed(refusal: Refusal, parts: &Parts) -> Page {
+    if refusal.code.status() < 500 {
+        return refused(&refusal);
+    }
+    let (code, cause) = (refusal.code.as_str(), host::causes(&refusal));
+    tracing::error!(error.code = code, cause, "a page could not be shown");
+    match parts.extensions.get::<CorrelationId>() {
+        Some(CorrelationId(id)) => refused(&refusal.detail("correlationId", id.as_str())),
+        None => refused(&refusal),
+    }
+}
+
 pub(crate) fn refused(refusal: &Refusal) -> Page {
     let status = StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let title = match refusal.code.status() {

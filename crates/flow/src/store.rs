@@ -4,10 +4,14 @@
 //! into one transaction; it calls [`Done`] once they are on the disk, and not before. Reads never wait for
 //! writes, and see only what is durable.
 
+mod cause;
+
 use std::fmt;
 use std::sync::Arc;
 
 use canon::digest::Digest;
+
+pub use self::cause::Cause;
 
 use crate::event::Millis;
 use crate::run::RunStatus;
@@ -335,10 +339,10 @@ pub enum CommitError {
     ListenerMoved,
     /// The disk is full.
     #[error("the disk is full")]
-    Full,
+    Full(#[source] Cause),
     /// The store failed; nothing of the commit happened, unless the error says otherwise.
-    #[error("the store failed: {0}")]
-    Store(String),
+    #[error("the store failed")]
+    Store(#[source] Cause),
     /// The store is being closed.
     #[error("the store is closed")]
     Closed,
@@ -475,8 +479,8 @@ pub fn link(sequence: u64, previous: Digest, entry: &[u8]) -> Digest {
 
 /// A read that did not work.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("the store cannot be read: {0}")]
-pub struct ReadError(pub String);
+#[error("the store cannot be read")]
+pub struct ReadError(#[source] pub Cause);
 
 /// Where runs are kept.
 ///

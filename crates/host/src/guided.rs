@@ -34,7 +34,7 @@ use storage::index::{Index, Projection};
 use tokio::sync::Notify;
 
 pub use portability::{ImportOutcome, SalvagedExport};
-pub use refusal::{GuidedErrorCode, Refusal};
+pub use refusal::{GuidedErrorCode, Refusal, is_failure};
 pub use tenants::{DEFAULT_TENANT, Tenants, is_tenant_name};
 pub use workspace_roots::WorkspaceRoots;
 

@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod backoff;
 pub mod catalogue;
+mod causes;
 pub mod console_sessions;
 pub mod guided;
 pub mod hands;
@@ -13,3 +15,5 @@ pub mod runs;
 pub mod system;
 pub mod triggers;
 pub mod workspaces;
+
+pub use self::causes::{CorrelationId, causes};

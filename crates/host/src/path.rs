@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use flow::engine::{Guide, GuideFailure, GuideResult};
 use flow::failure::FailureCode;
+use flow::store::Cause;
 use guide::record::{Autonomy, RiskPolicy, SessionId};
 use serde_json::{Value, json};
 use storage::files::Ended;
@@ -135,7 +136,7 @@ impl GuidedNodes {
 
     fn pass(&self, step: Step) -> Result<(), Trouble> {
         match &self.inner.options.gate {
-            Some(gate) if !gate(step) => Err(Trouble::Later),
+            Some(gate) if !gate(step) => Err(Trouble::Later(Cause::new("the step was held back"))),
             _ => Ok(()),
         }
     }

@@ -66,7 +66,7 @@ use std::time::Duration;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::event::Millis;
-use flow::store::{Change, Commit, CommitError, RunStore};
+use flow::store::{Cause, Change, Commit, CommitError, RunStore};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 pub use self::audit::AuditKey;
@@ -96,6 +96,7 @@ use self::traces::Traces;
 pub use self::traces::{Ended, MAX_WAITING as MAX_TRACES_WAITING};
 use self::webhooks::Webhooks;
 pub use self::workflow_look::WorkflowLook;
+use crate::causes;
 use crate::hands::Hands;
 use crate::path::GuidedNodes;
 use crate::system::{Clock, Entropy};
@@ -285,8 +286,18 @@ impl Runs {
     pub fn is_ready(&self) -> bool {
         !self.is_stopping()
             && self.recovering().is_none()
-            && self.store().next_timer().is_ok()
+            && self.check_store().is_ok()
             && self.store_trouble().is_none()
+    }
+
+    /// Checks that the store answers.
+    ///
+    /// # Errors
+    /// When it does not, with what it said as the source.
+    pub fn check_store(&self) -> Result<(), Refusal> {
+        self.store().next_timer().map(drop).map_err(|error| {
+            Refusal::unavailable("the store of the host does not answer", 5).because(Cause::new(error))
+        })
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -308,7 +319,7 @@ impl Runs {
     fn new_id(&self, prefix: &str) -> Result<String, Refusal> {
         let mut random = [0_u8; 16];
         let filled = self.inner.options.entropy.fill(&mut random);
-        filled.map_err(|_| Refusal::new(ApiCode::InternalError, "the system has no entropy to give"))?;
+        filled.map_err(no_entropy)?;
         Ok(random.iter().fold(prefix.to_owned(), |id, byte| id + &format!("{byte:02x}")))
     }
 
@@ -336,8 +347,11 @@ impl Runs {
             if let Some(runs) = of_keys {
                 runs.inner.known_keys.forget();
             }
-            // Nobody waits any more when the request was given up; what was committed stays committed.
-            let _ = sender.send(result);
+            // Nobody waits when the request was given up. What was committed stays committed; a failure is logged here, because it
+            // ends here.
+            if let Err(Err(error)) = sender.send(result) {
+                tracing::warn!(cause = causes(&error), "a commit that nobody waits for failed");
+            }
         });
         self.store().commit(Commit { changes }, done);
         let result = receiver.await.unwrap_or(Err(CommitError::Closed));
@@ -357,6 +371,11 @@ impl Runs {
             .try_acquire()
             .map_err(|_| Refusal::unavailable("the host has as much to do as it takes", 1))
     }
+}
+
+/// The system gave no randomness.
+fn no_entropy(error: impl std::error::Error + Send + Sync + 'static) -> Refusal {
+    Refusal::new(ApiCode::InternalError, "the system has no entropy to give").because(Cause::new(error))
 }
 
 /// A whole number from 0 on, however it is spelt: to JSON `5.0` is `5`.

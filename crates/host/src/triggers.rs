@@ -34,6 +34,7 @@ use tokio::task::JoinHandle;
 
 use self::ear::Ear;
 use self::signals::Signals;
+use crate::causes;
 use crate::hands::Hands;
 use crate::runs::listening::Listener;
 use crate::runs::{Refusal, Runs};
@@ -126,7 +127,10 @@ impl Ears {
                     after = Some(last.clone());
                     self.look_at(page.into_iter().collect()).await;
                 }
-                Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
+                Err(refusal) => {
+                    tracing::warn!(cause = causes(&refusal), "the triggers could not be read; retrying");
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                }
             }
         }
     }
@@ -135,7 +139,14 @@ impl Ears {
     async fn look_at(&mut self, workflows: BTreeSet<(String, String)>) {
         let mut failed = false;
         for (tenant, workflow_id) in workflows {
-            if self.look_at_one(&tenant, &workflow_id).await.is_err() {
+            if let Err(refusal) = self.look_at_one(&tenant, &workflow_id).await {
+                let cause = causes(&refusal);
+                tracing::warn!(
+                    tenant,
+                    workflow.id = workflow_id,
+                    cause,
+                    "the triggers of a workflow could not be read; retrying"
+                );
                 self.runs.tell_registered(&tenant, &workflow_id);
                 failed = true;
             }

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use canon::error::{Envelope, render};
+use host::guided::is_failure;
 use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::ServerInitializeError;
 use rmcp::{ServiceExt as _, transport};
 use serde_json::{Map, Value};
+use tracing::Span;
 
 use crate::call::{self, Call, Outcome};
 use crate::open_runs::OpenRuns;
@@ -44,6 +46,8 @@ Repeating a call with the same token is safe. Errors are data: they say what is 
 pub struct Mcp {
     service: Arc<dyn GuideService>,
     open: Mutex<OpenRuns>,
+    /// The request that carries the messages, for the log: the protocol's library answers them in a task of its own.
+    span: Span,
 }
 
 impl std::fmt::Debug for Mcp {
@@ -55,7 +59,13 @@ impl std::fmt::Debug for Mcp {
 impl Mcp {
     /// The handler of a new connection.
     pub fn new(service: Arc<dyn GuideService>) -> Self {
-        Self { service, open: Mutex::default() }
+        Self { service, open: Mutex::default(), span: Span::none() }
+    }
+
+    /// Logs what goes wrong as a part of this span.
+    #[must_use]
+    pub(crate) fn within(self, span: Span) -> Self {
+        Self { span, ..self }
     }
 
     /// Answers a tool call. A caller's mistake is an answer too.
@@ -66,7 +76,15 @@ impl Mcp {
                 result.structured_content = Some(outcome.facts());
                 result
             }
-            Err(envelope) => refused(&envelope),
+            Err(envelope) => {
+                if is_failure(&envelope) {
+                    let cause = host::causes(&*envelope);
+                    self.span.in_scope(|| {
+                        tracing::error!(tool = name, error.code = envelope.code(), cause, "a tool failed")
+                    });
+                }
+                refused(&envelope)
+            }
         }
     }
 
@@ -78,7 +96,12 @@ impl Mcp {
             service.admit(tool)?;
             Call::read(tool, arguments)?.answer(&*service)
         });
-        let mut outcome = answer.await.unwrap_or_else(|_| Err(Box::new(call::panicked(tool))))?;
+        let answered = answer.await.unwrap_or_else(|error| {
+            let cause = host::causes(&error);
+            self.span.in_scope(|| tracing::error!(tool = name, cause, "a tool panicked"));
+            Err(Box::new(call::panicked(tool)))
+        });
+        let mut outcome = answered?;
         self.remember(&mut outcome);
         Ok(outcome)
     }

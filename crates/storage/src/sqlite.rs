@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flow::store::{Answer, AnswerKey, Commit, CommitError, Done, Read, ReadError, RunRow, RunStore};
+use flow::store::{Answer, AnswerKey, Cause, Commit, CommitError, Done, Read, ReadError, RunRow, RunStore};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -159,17 +159,17 @@ impl SqliteRuns {
     /// Reads with a connection of the pool.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ReadError> {
         let idle = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
-        let told = |error: rusqlite::Error| {
+        let failed = |error: rusqlite::Error| {
             if is_damage(&error) {
                 self.damaged.store(true, Ordering::Relaxed);
             }
-            ReadError(error.to_string())
+            ReadError(Cause::new(error))
         };
         let connection = match idle {
             Some(connection) => connection,
-            None => reader(&self.path).map_err(told)?,
+            None => reader(&self.path).map_err(failed)?,
         };
-        let result = read(&connection).map_err(told);
+        let result = read(&connection).map_err(failed);
         let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if readers.len() < IDLE_READERS {
             readers.push(connection);
@@ -208,8 +208,10 @@ fn plan_once(connection: &Connection) -> rusqlite::Result<()> {
 /// Owner-only, as everything in a data directory. The directory itself is closed to others already.
 fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
-    // A file system without permissions is no reason to refuse.
-    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
+    // A file system without permissions is not a reason to refuse, but the owner should know.
+    if let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
+        tracing::warn!(path = %path.display(), %error, "the permissions of the database could not be restricted");
+    }
 }
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {

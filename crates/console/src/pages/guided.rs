@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use flow::store::Cause;
 use guide::record::{NodeId, NodeKind, RunId, SessionId};
 use host::guided::{self, DEFAULT_TENANT, Guided};
 use host::runs::{ApiCode, Refusal};
@@ -39,7 +40,10 @@ pub(super) async fn read<T: Send + 'static>(
 pub(super) async fn blocking<T: Send + 'static>(
     what: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let gone = |_| Refusal::new(ApiCode::InternalError, "the page could not be read; load it again");
+    let gone = |error| {
+        Refusal::new(ApiCode::InternalError, "the page could not be read; load it again")
+            .because(Cause::new(error))
+    };
     tokio::task::spawn_blocking(what).await.map_err(gone)?
 }
 

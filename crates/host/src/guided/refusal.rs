@@ -40,6 +40,30 @@ impl Refusal {
     }
 }
 
+/// Whether an envelope says that the host failed, and not its caller. What passes by itself, such as a session that another process
+/// holds, is not a failure.
+pub fn is_failure(envelope: &Envelope) -> bool {
+    if let Some(code) = StoreErrorCode::ALL.iter().find(|code| code.as_str() == envelope.code()) {
+        return match code {
+            StoreErrorCode::SessionNotHealthy
+            | StoreErrorCode::StoreIo
+            | StoreErrorCode::StoreFull
+            | StoreErrorCode::StoreReadOnly
+            | StoreErrorCode::StoreNewerVersion
+            | StoreErrorCode::StoreDamaged
+            | StoreErrorCode::StoreObjectMissing
+            | StoreErrorCode::StoreObjectDamaged => true,
+            StoreErrorCode::SessionLocked
+            | StoreErrorCode::SessionUnknown
+            | StoreErrorCode::SessionExists
+            | StoreErrorCode::SessionMoved
+            | StoreErrorCode::StoreBusy
+            | StoreErrorCode::StoreTooLarge => false,
+        };
+    }
+    envelope.code() == GuidedErrorCode::Internal.as_str()
+}
+
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)

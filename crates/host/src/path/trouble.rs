@@ -4,6 +4,7 @@ use canon::error::Retry;
 use flow::engine::GuideFailure;
 use flow::failure::FailureCode;
 use flow::state::RunError;
+use flow::store::Cause;
 use serde_json::{Map, Value, json};
 
 use crate::guided::Refusal;
@@ -13,8 +14,8 @@ use crate::guided::Refusal;
 pub(crate) enum Trouble {
     /// The node fails.
     Failed(GuideFailure),
-    /// Somebody else is at work, or the disk could not take it: it is done again, because nobody else will.
-    Later,
+    /// Another process holds the session, or the disk failed. It is retried, because nobody else does it.
+    Later(Cause),
 }
 
 pub(super) fn failed(code: FailureCode, message: impl Into<String>, details: Value) -> Trouble {
@@ -56,7 +57,7 @@ fn told(code: FailureCode, refusal: &Refusal, mut details: Value) -> Trouble {
             | "TOKEN_SESSION_LOCKED"
     );
     if passes {
-        return Trouble::Later;
+        return Trouble::Later(Cause::new(refusal.clone()));
     }
     details["code"] = envelope.code().into();
     let error = RunError::of(code, envelope.message()).with(details);

@@ -14,6 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::around::Around;
 use super::counts::Tally;
+use super::create::BeginError;
 use super::family::for_parent;
 use super::heavy::{Place, is_heavy, is_large_input, on_a_thread};
 use super::live::Loaded;
@@ -197,19 +198,14 @@ impl Runs {
         definition: &Arc<Definition>,
         state: RunState,
         input: Input,
-    ) -> Result<(RunState, Decision, Option<Place>), CommitError> {
-        let failed = |message: String| CommitError::Store(message);
+    ) -> Result<(RunState, Decision, Option<Place>), BeginError> {
         let loaded = Loaded { definition: Arc::clone(definition), state };
         let place = match takes_long(&loaded, &input) {
-            true => {
-                let tenant = loaded.state.genesis.tenant.clone();
-                Some(self.place(&tenant).await.map_err(|refusal| failed(refusal.to_string()))?)
-            }
+            true => Some(self.place(&loaded.state.genesis.tenant).await?),
             false => None,
         };
-        let decided = self.decide(loaded, input, place.as_ref()).await;
-        let (loaded, decision) = decided.map_err(|refusal| failed(refusal.to_string()))?;
-        Ok((loaded.state, decision.map_err(|refusal| failed(refusal.to_string()))?, place))
+        let (loaded, decision) = self.decide(loaded, input, place.as_ref()).await?;
+        Ok((loaded.state, decision.map_err(BeginError::Refused)?, place))
     }
 
     /// What a decision on a new run comes to, as [`Runs::conclude_decision`] works it out.
@@ -220,11 +216,9 @@ impl Runs {
         decision: Decision,
         changes: Vec<Change>,
         place: Option<&Place>,
-    ) -> Result<(RunState, Vec<Change>, Outcome), CommitError> {
+    ) -> Result<(RunState, Vec<Change>, Outcome), BeginError> {
         let loaded = Loaded { definition: Arc::clone(definition), state };
-        let concluded = self.conclude_decision(loaded, decision, changes, place).await;
-        let (loaded, changes, outcome) =
-            concluded.map_err(|refusal| CommitError::Store(refusal.to_string()))?;
+        let (loaded, changes, outcome) = self.conclude_decision(loaded, decision, changes, place).await?;
         Ok((loaded.state, changes, outcome))
     }
 

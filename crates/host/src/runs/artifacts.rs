@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::{ApiCode, Caller, Refusal, Runs, Scope};
+use crate::causes;
 use crate::plugins::{ArtifactError, Held};
 
 /// What a version is made for, so that no other keyed digest of the host can be one.
@@ -83,7 +84,7 @@ impl Runs {
                 let (_, current) = self.artifact_seen(caller, run_id, artifact_id)?;
                 Err(ArtifactError::Conflict { current })
             }
-            Err(_) => Err(ArtifactError::Failed),
+            Err(error) => Err(failed(&error.into())),
         }
     }
 
@@ -129,6 +130,10 @@ fn failed(refusal: &Refusal) -> ArtifactError {
     match refusal.code {
         ApiCode::NotFound | ApiCode::RunNotFound => ArtifactError::NotFound,
         ApiCode::Forbidden => ArtifactError::Unauthorized,
-        _ => ArtifactError::Failed,
+        _ => {
+            // A plugin is only told that it failed; what failed is for the host's log.
+            tracing::error!(cause = causes(refusal), "an artifact could not be read or changed for a plugin");
+            ArtifactError::Failed
+        }
     }
 }

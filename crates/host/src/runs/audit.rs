@@ -28,6 +28,7 @@ use self::checkpoint::Checkpoint;
 pub use self::key::AuditKey;
 pub use self::verify::MAX_VERIFIED;
 use super::{Caller, Refusal, Runs};
+use crate::causes;
 
 /// After how many entries the log of a tenant is signed.
 pub const CHECKPOINT_EVERY: u64 = 100;
@@ -71,6 +72,11 @@ impl Unsigned {
     }
 }
 
+/// The log is signed later, with more entries.
+fn unsigned(refusal: &Refusal) {
+    tracing::warn!(cause = causes(refusal), "the audit log could not be signed; retrying later");
+}
+
 impl Runs {
     /// An entry of the audit log, for the commit of what it is about.
     pub(super) fn audited(&self, caller: &Caller, action: &str, details: &Value) -> Change {
@@ -110,7 +116,7 @@ impl Runs {
                 let runs = self.clone();
                 tokio::spawn(async move {
                     // A log that could not be signed now is signed later, with more entries.
-                    let _ = runs.checkpoint(&tenant, CHECKPOINT_EVERY).await;
+                    let _ = runs.checkpoint(&tenant, CHECKPOINT_EVERY).await.inspect_err(unsigned);
                 });
             }
         }
@@ -124,7 +130,7 @@ impl Runs {
                 () = self.stopped() => {}
             }
             for tenant in self.inner.unsigned.take() {
-                let _ = self.checkpoint(&tenant, 1).await;
+                let _ = self.checkpoint(&tenant, 1).await.inspect_err(unsigned);
             }
         }
     }

@@ -5,6 +5,7 @@ use flow::event::wire;
 use flow::mask::Mask;
 use serde_json::{Map, Value, json};
 
+use super::live::unreadable_snapshot;
 use super::{ApiCode, Caller, Refusal, Runs};
 
 /// The largest bundle, in bytes. Whatever goes beyond it is left out, and the bundle says so.
@@ -39,8 +40,8 @@ impl Runs {
         max_events: Option<usize>,
     ) -> Result<Value, Refusal> {
         let row = self.visible(caller, run_id)?;
-        let mut run: Value = serde_json::from_slice(&row.snapshot)
-            .map_err(|_| Refusal::new(ApiCode::InternalError, "the snapshot of the run cannot be read"))?;
+        let mut run: Value =
+            serde_json::from_slice(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
         self.redact(&caller.tenant, &mut run);
         let mut reason = None;
         let mut size = FRAME_BYTES + run.to_string().len();

@@ -13,9 +13,10 @@ use flow::trace::TraceParent;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::advance::refused;
 use super::definitions::no_workflow;
 use super::heavy::is_large;
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, no_entropy};
 use crate::hands::Hands;
 use crate::hands::models::Models;
 
@@ -78,7 +79,7 @@ impl Runs {
             match self.begin(&definition, genesis, creation.exclusive, keyed, reply, vec![audit]).await {
                 Ok(reply) => return Ok(reply),
                 // Another request with the same key was quicker: its answer is ours.
-                Err(CommitError::KeyTaken) => {}
+                Err(BeginError::Commit(CommitError::KeyTaken)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -130,8 +131,7 @@ impl Runs {
         self.check_mock_provider(caller, request.configurable.get("mockProvider"))?;
         self.check_forced(caller, creation.forced_engine_version)?;
         let genesis = Genesis {
-            run_id: new_run_id(self.now().0, &*self.inner.options.entropy)
-                .map_err(|_| Refusal::new(ApiCode::InternalError, "the system has no entropy to give"))?,
+            run_id: new_run_id(self.now().0, &*self.inner.options.entropy).map_err(no_entropy)?,
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
             workflow_id: definition.id.clone(),
@@ -212,8 +212,8 @@ impl Runs {
         keyed: Option<&Keyed>,
         reply: impl FnOnce(RunStatus) -> Reply,
         extra: Vec<Change>,
-    ) -> Result<Reply, CommitError> {
-        let mut changes = vec![created(&genesis, exclusive)?];
+    ) -> Result<Reply, BeginError> {
+        let mut changes = vec![created(&genesis, exclusive)];
         let state = RunState::new(definition, Arc::new(genesis));
         let (state, decision, place) = self.decide_new(definition, state, Input::Create).await?;
         let reply = reply(state.status);
@@ -226,10 +226,34 @@ impl Runs {
     }
 }
 
+/// Why a run did not begin.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BeginError {
+    /// The engine refused it. Asking again would be refused again.
+    #[error("the run was refused")]
+    Refused(#[source] flow::engine::Refusal),
+    /// The host could not decide now, or cannot read what it has to.
+    #[error(transparent)]
+    Host(#[from] Refusal),
+    /// What was decided could not be recorded.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl From<BeginError> for Refusal {
+    fn from(error: BeginError) -> Self {
+        match error {
+            BeginError::Refused(refusal) => refused(refusal),
+            BeginError::Host(refusal) => refusal,
+            BeginError::Commit(error) => error.into(),
+        }
+    }
+}
+
 /// The change that records what a run is created with.
-pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Result<Change, CommitError> {
-    let record = serde_json::to_vec(genesis).map_err(|error| CommitError::Store(error.to_string()))?;
-    Ok(Change::CreateRun {
+pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Change {
+    let record = serde_json::to_vec(genesis).expect("names are texts, so nothing can be refused");
+    Change::CreateRun {
         run_id: genesis.run_id.clone(),
         tenant: genesis.tenant.clone(),
         workflow_id: genesis.workflow_id.clone(),
@@ -244,7 +268,7 @@ pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Result<Change, Comm
             .map(|parent| parent.run_id.clone()),
         tags: genesis.tags.clone(),
         created_at: genesis.created(),
-    })
+    }
 }
 
 impl Request {
@@ -338,4 +362,35 @@ pub fn new_run_id(now_ms: u64, entropy: &dyn crate::system::Entropy) -> std::io:
     entropy.fill(&mut random)?;
     let random = random.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
     Ok(format!("run_{:012x}{random:020x}", now_ms & 0xFFFF_FFFF_FFFF))
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::engine::Refusal as Core;
+    use flow::store::Cause;
+
+    use super::*;
+
+    /// A decision that is refused was reported as a failure of the store, which background work retries forever.
+    #[test]
+    fn a_refused_decision_is_permanent_and_a_failed_store_is_not() {
+        let refused = [
+            Core::NoInterrupt,
+            Core::AlreadyResolved,
+            Core::InterruptGone,
+            Core::Conflict { status: RunStatus::Completed },
+            Core::Forbidden { message: "no".into() },
+            Core::Guided { session_id: "sess_1".into() },
+            Core::BadAnswer { message: "no".into(), details: json!({}), semantic: true },
+        ];
+        for refusal in refused {
+            let expected = super::super::advance::refused(refusal.clone());
+            let told = Refusal::from(BeginError::Refused(refusal));
+            assert_eq!(told, expected);
+            assert!(told.code.status() < 500 && told.retry_after.is_none(), "{told}");
+        }
+        let failed = Refusal::from(BeginError::from(CommitError::Store(Cause::new("disk I/O error"))));
+        assert_eq!(failed.code, ApiCode::InternalError);
+        assert!(crate::causes(&failed).ends_with("the store failed: disk I/O error"), "{failed}");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use canon::digest::Digest;
 use canon::json;
 use flow::definition::{Definition, Problem};
-use flow::store::{Bytes, Change, CommitError};
+use flow::store::{Bytes, Cause, Change, CommitError};
 use serde_json::{Value, json};
 
 use super::exposed::Exposures;
@@ -156,8 +156,10 @@ impl Runs {
             return Ok(definition);
         }
         let document = json::read(document, &limits());
-        let document =
-            document.map_err(|_| Refusal::new(ApiCode::InternalError, "the workflow cannot be read"))?;
+        let document = document.map_err(|error| {
+            let cause = format!("{} at byte {} of definition {digest}", error.code(), error.position.offset);
+            Refusal::new(ApiCode::InternalError, "the workflow cannot be read").because(Cause::new(cause))
+        })?;
         // It was checked when it was registered. What the host serves now is for the runs of it to find out.
         let definition = Definition::load(&document, self.limits().max_pattern_bytes)
             .map_err(|problems| refusal(&problems))?;

@@ -1,23 +1,22 @@
 //! What runs ask for: children, effects, calls.
 
-use std::time::Duration;
-
 use flow::engine::limits::MAX_CHILD_DEPTH;
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
+use flow::failure::FailureCode;
 use flow::run::{Genesis, RunStatus};
 use flow::state::{RunError, RunState};
 use flow::store::{Bytes, Change, CommitError};
 use serde_json::{Map, Value, json};
 
 use super::advance::{Ask, Outcome};
+use super::create::BeginError;
 use super::telling::Telling;
 use super::{Refusal, Reply, Runs};
+use crate::backoff::{Backoff, millis};
+use crate::causes;
 use crate::hands::ledger::{Claim, Entry, Ledger, Unwritable};
 use crate::hands::{Asked, Performed, not_served, recorded};
 
-/// How long to wait before a run is given again what the store could not take.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The answer of an input that nobody asked for.
 fn nothing() -> Reply {
@@ -30,9 +29,13 @@ impl Runs {
         let (run_id, tenant) = (&outcome.run_id, &outcome.tenant);
         for effect in outcome.effects {
             match effect {
-                Effect::StartChild(child) => self.insist(|| self.start_child(run_id, tenant, &child)).await,
+                Effect::StartChild(child) => {
+                    self.insist(run_id, || self.start_child(run_id, tenant, &child)).await
+                }
                 Effect::CancelChild { run_id: child } => self.cancel_child(run_id, &child).await,
-                Effect::Activity(activity) => self.insist(|| self.perform(run_id, tenant, &activity)).await,
+                Effect::Activity(activity) => {
+                    self.insist(run_id, || self.perform(run_id, tenant, &activity)).await
+                }
                 Effect::Guide(guide) => self.guide(run_id, tenant, *guide),
                 Effect::EndGuide { node_id, session_id } => {
                     self.end_guide(run_id, tenant, &node_id, &session_id).await;
@@ -52,22 +55,34 @@ impl Runs {
 
     /// Gives a run an input that no caller waits for.
     pub(super) async fn give(&self, run_id: &str, input: Input) {
-        self.insist(|| async { self.advance_boxed(run_id, input.clone(), Vec::new()).await.map(drop) }).await;
+        let act = || async { self.advance_boxed(run_id, input.clone(), Vec::new()).await.map(drop) };
+        self.insist(run_id, act).await;
     }
 
-    /// Does something until it is done or refused for good: it came too late, or the run is gone. As long as the store cannot take
-    /// it, it is done again, because nobody else will. What a stop leaves undone is done by the next recovery.
-    pub(super) async fn insist<F: Future<Output = Result<(), Refusal>>>(&self, act: impl Fn() -> F) {
-        let mut pause = FIRST_PAUSE;
+    /// Retries with backoff until success or a permanent refusal: the input came too late, or the run is gone. As long as the store
+    /// fails, it is retried, because nobody else does it. What a stop leaves undone is done by the next recovery.
+    pub(super) async fn insist<F: Future<Output = Result<(), Refusal>>>(
+        &self,
+        run_id: &str,
+        act: impl Fn() -> F,
+    ) {
+        let mut backoff = Backoff::new();
         while let Err(refusal) = act().await {
             if refusal.code.status() < 500 {
                 return;
             }
+            let (attempt, pause) = backoff.failed();
+            tracing::warn!(
+                run.id = run_id,
+                attempt,
+                retry_in_ms = millis(pause),
+                cause = causes(&refusal),
+                "a run could not be advanced; retrying",
+            );
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.stopped() => return,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -94,20 +109,20 @@ impl Runs {
             begun?;
             return self.end_if_unwanted(parent_id, &child.run_id).await;
         }
-        let refuse = |code: &str, message: &str| Input::ChildRefused {
+        let refuse = |code: FailureCode, message: &str| Input::ChildRefused {
             run_id: child.run_id.clone(),
-            error: RunError::new(code, message),
+            error: RunError::of(code, message),
         };
         if child.parent.depth > MAX_CHILD_DEPTH {
             let message = format!(
                 "runs start runs at most {MAX_CHILD_DEPTH} levels deep; a workflow may not start itself without end"
             );
-            self.give(parent_id, refuse("recursion_limit_exceeded", &message)).await;
+            self.give(parent_id, refuse(FailureCode::RecursionLimitExceeded, &message)).await;
             return Ok(());
         }
         let Some(definition) = self.definition(tenant, &child.workflow_id)? else {
-            let input =
-                refuse("unknown_child_workflow", "there is no workflow of the id that the node names");
+            let message = "there is no workflow of the id that the node names";
+            let input = refuse(FailureCode::UnknownChildWorkflow, message);
             self.give(parent_id, input).await;
             return Ok(());
         };
@@ -115,8 +130,14 @@ impl Runs {
         let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
         let genesis = self.genesis_of_child(&parent, child, &definition);
         match self.begin(&definition, genesis, false, None, |_| nothing(), Vec::new()).await {
-            Err(CommitError::RunExists { .. }) => self.await_child(parent_id, &child.run_id).await,
-            Err(error) => Err(error.into()),
+            Err(BeginError::Commit(CommitError::RunExists { .. })) => {
+                self.await_child(parent_id, &child.run_id).await
+            }
+            Err(BeginError::Refused(refusal)) => {
+                self.give(parent_id, refuse(FailureCode::ChildFailed, &refusal.to_string())).await;
+                Ok(())
+            }
+            Err(error @ (BeginError::Host(_) | BeginError::Commit(_))) => Err(error.into()),
             Ok(_) => self.end_if_unwanted(parent_id, &child.run_id).await,
         }
     }
@@ -304,6 +325,18 @@ struct Book<'a> {
     run_id: &'a str,
 }
 
+impl Book<'_> {
+    /// The work is given up because of the store. The node is only told that; the log has the cause.
+    fn unwritable(&self, error: &(dyn std::error::Error + 'static)) -> Unwritable {
+        tracing::warn!(
+            run.id = self.run_id,
+            cause = causes(error),
+            "a part of the work of a node could not be recorded"
+        );
+        Unwritable
+    }
+}
+
 impl Ledger for Book<'_> {
     fn is_wanted(&self) -> bool {
         // A store that cannot be read now says nothing about the run.
@@ -320,15 +353,18 @@ impl Ledger for Book<'_> {
                 Err(CommitError::ActivityClaimed) => match self.runs.store().activity(id) {
                     Ok(Some(Some(recorded))) => Ok(Claim::Done(recorded)),
                     Ok(_) => Ok(Claim::Unknown),
-                    Err(_) => Err(Unwritable),
+                    Err(error) => Err(self.unwritable(&error)),
                 },
-                Err(_) => Err(Unwritable),
+                Err(error) => Err(self.unwritable(&error)),
             }
         })
     }
 
     fn recall<'a>(&'a self, id: &'a str) -> Entry<'a, Option<Bytes>> {
-        Box::pin(async move { self.runs.store().activity(id).map(Option::flatten).map_err(|_| Unwritable) })
+        Box::pin(async move {
+            let recorded = self.runs.store().activity(id).map(Option::flatten);
+            recorded.map_err(|error| self.unwritable(&error))
+        })
     }
 
     fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>> {
@@ -339,7 +375,7 @@ impl Ledger for Book<'_> {
             match self.runs.commit(vec![claim, finish]).await {
                 Ok(()) => Ok(None),
                 Err(CommitError::ActivityClaimed) => self.recall(id).await,
-                Err(_) => Err(Unwritable),
+                Err(error) => Err(self.unwritable(&error)),
             }
         })
     }
@@ -347,7 +383,7 @@ impl Ledger for Book<'_> {
     fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()> {
         Box::pin(async move {
             let finish = Change::FinishActivity { id: id.to_owned(), outcome: outcome.into() };
-            self.runs.commit(vec![finish]).await.map_err(|_| Unwritable)
+            self.runs.commit(vec![finish]).await.map_err(|error| self.unwritable(&error))
         })
     }
 }

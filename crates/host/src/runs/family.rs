@@ -77,7 +77,7 @@ impl Runs {
             let open = row.map(|row| row.status).filter(|status| !status.is_terminal());
             Ok::<_, Refusal>(open.map(for_parent))
         };
-        self.insist(|| async {
+        self.insist(parent_id, || async {
             let mut told = None;
             // It may have moved meanwhile, and somebody else may have told that first: the last word has to be what is true.
             while let Some(status) = stands()?.filter(|status| told != Some(*status)) {

@@ -12,12 +12,12 @@ use flow::event::Event;
 use flow::options::{check_configurable, check_labels};
 use flow::run::{Fork, ForkMode, Genesis, RunStatus};
 use flow::state::RunState;
-use flow::store::{CommitError, RunRow};
+use flow::store::{Cause, CommitError, RunRow};
 use serde_json::{Map, Value, json};
 
-use super::create::{created, told};
-use super::live::is_long;
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, new_run_id, whole};
+use super::create::{BeginError, created, told};
+use super::live::{genesis_in, is_long};
+use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, new_run_id, no_entropy, whole};
 
 /// What a caller asks for.
 struct Request {
@@ -56,7 +56,7 @@ impl Runs {
             request.fits(&row)?;
             let (definition, genesis) = self.forked(&row, &request)?;
             match self.begin_fork(caller, &definition, genesis, &row, &request, keyed).await {
-                Err(CommitError::KeyTaken) => {}
+                Err(BeginError::Commit(CommitError::KeyTaken)) => {}
                 Err(error) => return Err(error.into()),
                 Ok(reply) => return Ok(reply),
             }
@@ -65,12 +65,10 @@ impl Runs {
 
     /// The facts of the new run: those of the source, but for what the overlay says.
     fn forked(&self, row: &RunRow, request: &Request) -> Result<(Arc<Definition>, Genesis), Refusal> {
-        let broken = || Refusal::new(ApiCode::InternalError, "the record of the run cannot be read");
-        let source: Genesis = serde_json::from_slice(&row.genesis).map_err(|_| broken())?;
-        let definition = self.definition_by_digest(source.definition)?.ok_or_else(broken)?;
+        let source = genesis_in(row)?;
+        let definition = self.pinned_by(&source)?;
         let now = self.now();
-        let run_id = new_run_id(now.0, &*self.inner.options.entropy)
-            .map_err(|_| Refusal::new(ApiCode::InternalError, "the system has no entropy to give"))?;
+        let run_id = new_run_id(now.0, &*self.inner.options.entropy).map_err(no_entropy)?;
         let mut genesis = Genesis {
             run_id,
             // A fork stands in nobody's way, and calls nobody about what was recorded.
@@ -101,20 +99,20 @@ impl Runs {
         row: &RunRow,
         request: &Request,
         keyed: Option<&Keyed>,
-    ) -> Result<Reply, CommitError> {
+    ) -> Result<Reply, BeginError> {
         let run_id = genesis.run_id.clone();
         let source_run_id = genesis.fork.as_ref().map(|fork| fork.source_run_id.clone()).unwrap_or_default();
-        let mut changes = vec![created(&genesis, false)?];
+        let mut changes = vec![created(&genesis, false)];
         let (runs, definition_of, source) = (self.clone(), Arc::clone(definition), source_run_id.clone());
         let (mode, from, end) = (request.mode, request.from, row.next_sequence);
         let work = move || {
             // The log may grow meanwhile: what was there at the first look is what is forked.
-            let mut events = runs.events(&source, 0).map_err(|refusal| failed(&refusal))?;
+            let mut events = runs.events(&source, 0)?;
             events.retain(|event| event.sequence < end);
             runs.decide_fork(&definition_of, genesis, &source, &events, mode, from)
         };
         let decided = match is_long(row) {
-            true => self.beside(&caller.tenant, work).await.map_err(|refusal| failed(&refusal))?,
+            true => self.beside(&caller.tenant, work).await?,
             false => work(),
         };
         let (copied, state, decision) = decided?;
@@ -154,7 +152,7 @@ impl Runs {
         events: &[Event],
         mode: ForkMode,
         from: u64,
-    ) -> Result<(Vec<Event>, RunState, Decision), CommitError> {
+    ) -> Result<(Vec<Event>, RunState, Decision), BeginError> {
         let run_id = genesis.run_id.clone();
         let source = Source { run_id: source_run_id, events };
         let copied = source.copied(&run_id, from);
@@ -169,18 +167,14 @@ impl Runs {
             }
             ForkMode::Branch => {
                 let mut state = RunState::fold(definition, Arc::new(genesis), &copied)
-                    .map_err(|error| CommitError::Store(error.to_string()))?;
+                    .map_err(|error| CommitError::Store(Cause::new(error)))?;
                 let exists = self.children_of(&state);
                 let decision = decide(definition, &mut state, Input::Fork, now, self.limits(), &exists)
-                    .map_err(|refusal| failed(&refusal))?;
+                    .map_err(BeginError::Refused)?;
                 Ok((copied, state, decision))
             }
         }
     }
-}
-
-fn failed(error: &impl ToString) -> CommitError {
-    CommitError::Store(error.to_string())
 }
 
 impl Request {

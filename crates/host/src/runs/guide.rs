@@ -7,17 +7,16 @@ use flow::engine::{Guide, GuideFailure, GuideResult, Input};
 use flow::event::Millis;
 use flow::run::Genesis;
 use flow::state::{NodeStatus, RunState};
-use flow::store::Change;
+use flow::store::{Cause, Change};
 use serde_json::Value;
 use storage::files::Ended;
 
 use super::interrupts::TOKEN_PERIOD_MS;
 use super::{Caller, Refusal, Runs, Scope};
+use crate::backoff::{Backoff, millis};
+use crate::causes;
 use crate::path::{GuidedNodes, InputArtifact, Job, Trouble, Waiter, not_provided};
 
-/// How long to wait before something is done again that could not be done now.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How long after its commit the end of a wait is carried out by the clock, should the process die before it was.
 const END_AGAIN_MS: u64 = 5000;
 /// How many forks of forks are followed to find an artifact.
@@ -45,6 +44,18 @@ pub(super) fn end_later(run_id: &str, node_id: &str, session_id: &str, now: Mill
     }
 }
 
+/// The store failed: the work is done later.
+fn later(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
+    Trouble::Later(Cause::new(error))
+}
+
+/// A session could not be marked as ended. The clock tries again.
+fn unmarked(run_id: &str, session_id: &str, cause: &(dyn std::error::Error + 'static)) -> bool {
+    let cause = causes(cause);
+    tracing::warn!(run.id = run_id, session.id = session_id, cause, "a session could not be ended; retrying");
+    false
+}
+
 impl Runs {
     /// Makes this host one that guides agents. To be called once, before [`Runs::recover`].
     pub fn guide_agents(&self, path: GuidedNodes) {
@@ -69,7 +80,7 @@ impl Runs {
         let (node_id, session_id) = (guide.node_id.clone(), guide.session_id.clone());
         if !guide.is_started {
             let begun = self
-                .patiently({
+                .patiently(&run_id, {
                     let (runs, path, run_id, tenant) =
                         (self.clone(), path.clone(), run_id.clone(), tenant.clone());
                     move || path.begin(&runs.job(&run_id, &tenant, guide.clone())?)
@@ -112,7 +123,7 @@ impl Runs {
 
     /// What the path has to know of a node.
     fn job(&self, run_id: &str, tenant: &str, guide: Guide) -> Result<Job, Trouble> {
-        let genesis = self.genesis_of(run_id).map_err(|_| Trouble::Later)?;
+        let genesis = self.genesis_of(run_id).map_err(later)?;
         let mut artifacts = Vec::new();
         for upstream in &guide.artifacts {
             if let Some(document) = self.artifact_of(&genesis, &upstream.artifact_id)? {
@@ -133,13 +144,13 @@ impl Runs {
     fn artifact_of(&self, genesis: &Genesis, artifact_id: &str) -> Result<Option<Value>, Trouble> {
         let mut genesis = genesis.clone();
         for _ in 0..MAX_FORKS {
-            let found = self.store().artifact(&genesis.run_id, artifact_id).map_err(|_| Trouble::Later)?;
+            let found = self.store().artifact(&genesis.run_id, artifact_id).map_err(later)?;
             if let Some(document) = found {
                 return Ok(serde_json::from_slice(&document).ok());
             }
             match genesis.fork {
                 Some(fork) => {
-                    genesis = self.genesis_of(&fork.source_run_id).map_err(|_| Trouble::Later)?;
+                    genesis = self.genesis_of(&fork.source_run_id).map_err(later)?;
                 }
                 None => break,
             }
@@ -148,26 +159,40 @@ impl Runs {
     }
 
     /// Does something on a thread that may wait, until it is done or fails for good. Nothing where the host is stopped first.
-    async fn patiently<T, F>(&self, act: F) -> Option<Result<T, GuideFailure>>
+    async fn patiently<T, F>(&self, run_id: &str, act: F) -> Option<Result<T, GuideFailure>>
     where
         T: Send + 'static,
         F: Fn() -> Result<T, Trouble> + Clone + Send + 'static,
     {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new();
         loop {
             let done = tokio::task::spawn_blocking(act.clone()).await;
-            match done {
+            let cause = match done {
                 Ok(Ok(done)) => return Some(Ok(done)),
                 Ok(Err(Trouble::Failed(failure))) => return Some(Err(failure)),
-                Ok(Err(Trouble::Later)) => {}
+                Ok(Err(Trouble::Later(cause))) => cause,
                 // The thread panicked, or the runtime is going away.
-                Err(_) => return None,
-            }
+                Err(error) => {
+                    tracing::error!(
+                        run.id = run_id,
+                        cause = causes(&error),
+                        "a guided node could not be started"
+                    );
+                    return None;
+                }
+            };
+            let (attempt, pause) = backoff.failed();
+            tracing::warn!(
+                run.id = run_id,
+                attempt,
+                retry_in_ms = millis(pause),
+                cause = causes(&cause),
+                "a guided node could not be started; retrying",
+            );
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.stopped() => return None,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -213,7 +238,21 @@ impl Runs {
             Ok(Ok(None)) => return,
             Ok(Ok(Some(result))) => Ok(result),
             Ok(Err(Trouble::Failed(failure))) => Err(failure),
-            Ok(Err(Trouble::Later)) | Err(_) => {
+            Ok(Err(Trouble::Later(cause))) => {
+                tracing::warn!(
+                    session.id = session_id,
+                    cause = causes(&cause),
+                    "a session could not be read; retrying"
+                );
+                path.look_again(session_id);
+                return;
+            }
+            Err(error) => {
+                tracing::error!(
+                    session.id = session_id,
+                    cause = causes(&error),
+                    "a session could not be read; retrying"
+                );
                 path.look_again(session_id);
                 return;
             }
@@ -239,26 +278,32 @@ impl Runs {
             let status = match self.store().run(None, run_id) {
                 Ok(Some(row)) => row.status.as_str().to_owned(),
                 Ok(None) => "unknown".to_owned(),
-                Err(_) => return false,
+                Err(error) => return unmarked(run_id, session_id, &error),
             };
             let ended = Ended { run_id: run_id.to_owned(), node_id: node_id.to_owned(), run_status: status };
-            let (tenant, session_id) = (tenant.to_owned(), session_id.to_owned());
-            let marked = tokio::task::spawn_blocking(move || path.end(&tenant, &session_id, &ended)).await;
+            let marked = {
+                let (tenant, session_id) = (tenant.to_owned(), session_id.to_owned());
+                tokio::task::spawn_blocking(move || path.end(&tenant, &session_id, &ended)).await
+            };
             match marked {
                 // One that cannot be read has no next step either.
                 Ok(Ok(()) | Err(Trouble::Failed(_))) => {}
-                Ok(Err(Trouble::Later)) | Err(_) => return false,
+                Ok(Err(Trouble::Later(cause))) => return unmarked(run_id, session_id, &cause),
+                Err(error) => return unmarked(run_id, session_id, &error),
             }
         }
         let clear = Change::ClearTimer { run_id: run_id.to_owned(), key: end_key(node_id, session_id) };
-        self.commit(vec![clear]).await.is_ok()
+        match self.commit(vec![clear]).await {
+            Ok(()) => true,
+            Err(error) => unmarked(run_id, session_id, &error),
+        }
     }
 
     /// The end of a wait that the process which recorded it did not live to carry out.
     pub(super) async fn end_guide_late(&self, run_id: &str, node_id: &str, session_id: &str) -> bool {
         match self.genesis_of(run_id) {
             Ok(genesis) => self.end_guide(run_id, &genesis.tenant, node_id, session_id).await,
-            Err(_) => false,
+            Err(refusal) => unmarked(run_id, session_id, &refusal),
         }
     }
 

@@ -48,7 +48,7 @@ impl StoreHealth {
     /// Notes what came of a commit.
     pub(super) fn committed(&self, result: &Result<(), CommitError>, now: Millis) {
         let trouble = match result {
-            Err(CommitError::Full) => Some(Trouble::Full),
+            Err(CommitError::Full(_)) => Some(Trouble::Full),
             Err(CommitError::Store(_)) => Some(Trouble::Unwritable),
             // The store did its work, also where it refused a change.
             Ok(()) => None,

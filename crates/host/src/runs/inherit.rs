@@ -3,7 +3,7 @@
 use flow::definition::Definition;
 use flow::engine::inherit::inherited;
 use flow::state::RunState;
-use flow::store::{Change, CommitError};
+use flow::store::{Cause, Change, CommitError};
 
 use super::Runs;
 
@@ -18,7 +18,7 @@ impl Runs {
         let mut changes = Vec::new();
         for record in inherited(definition, state, source_run_id) {
             let kept = self.store().activity(&record.source);
-            let kept = kept.map_err(|error| CommitError::Store(error.to_string()))?;
+            let kept = kept.map_err(|error| CommitError::Store(Cause::new(error)))?;
             if let Some(outcome) = kept.flatten() {
                 let run_id = state.genesis.run_id.clone();
                 changes.push(Change::ClaimActivity { id: record.own.clone(), run_id, at: self.now() });

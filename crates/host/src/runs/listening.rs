@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flow::definition::{Definition, Listening, SourceKind, UnservedKind, UnservedTrigger};
 use flow::options::check_inputs;
 use flow::run::{Genesis, Triggered};
-use flow::store::{Change, CommitError};
+use flow::store::{Cause, Change, CommitError};
 use serde_json::{Map, Value, json};
 use surfaces::queue::From as ReadFrom;
 use surfaces::{Millis as SurfaceMillis, Scope as SurfaceScope, Tenant};
 use tokio::sync::Notify;
 
-use super::create::told;
+use super::create::{BeginError, told};
 use super::read::MAX_LISTED;
-use super::{ApiCode, Caller, Refusal, Reply, Runs, Scope, new_run_id};
+use super::{ApiCode, Caller, Refusal, Reply, Runs, Scope, new_run_id, no_entropy};
 use crate::hands::Hands;
 
 /// A trigger of a tenant's workflow.
@@ -132,7 +132,9 @@ impl Runs {
         let nothing = |_| Reply::new(201, &Value::Null);
         match self.begin(&definition, genesis, false, None, nothing, extra).await {
             Ok(_) => Ok(Started::Now),
-            Err(CommitError::MessageClaimed | CommitError::ListenerMoved) => Ok(Started::Before),
+            Err(BeginError::Commit(CommitError::MessageClaimed | CommitError::ListenerMoved)) => {
+                Ok(Started::Before)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -155,8 +157,7 @@ impl Runs {
             return Err(refusal.detail("fields", told(&problems)));
         }
         Ok(Genesis {
-            run_id: new_run_id(self.now().0, &*self.inner.options.entropy)
-                .map_err(|_| Refusal::new(ApiCode::InternalError, "the system has no entropy to give"))?,
+            run_id: new_run_id(self.now().0, &*self.inner.options.entropy).map_err(no_entropy)?,
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
             workflow_id: definition.id.clone(),
@@ -283,7 +284,7 @@ impl Runs {
         let mut places = Vec::new();
         for trigger in now.filter(|trigger| trigger.kind == SourceKind::Stream) {
             let known = self.store().listener_place(tenant, &definition.id, &trigger.consumer);
-            if known.map_err(|error| CommitError::Store(error.to_string()))?.is_some() {
+            if known.map_err(|error| CommitError::Store(Cause::new(error)))?.is_some() {
                 continue;
             }
             let Ok(name) = Tenant::new(tenant) else { continue };

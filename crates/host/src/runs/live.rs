@@ -8,8 +8,7 @@ use flow::engine::Input;
 use flow::event::wire;
 use flow::run::Genesis;
 use flow::state::RunState;
-use flow::store::RunRow;
-
+use flow::store::{Cause, RunRow};
 use tokio::sync::OwnedMutexGuard;
 
 use super::feed::Feed;
@@ -93,9 +92,15 @@ impl LiveRuns {
 impl Runs {
     /// The workflow that a run is pinned to.
     pub(super) fn pinned(&self, row: &RunRow) -> Result<Arc<Definition>, Refusal> {
-        let genesis: Genesis =
-            serde_json::from_slice(&row.genesis).map_err(|_| broken("what it was created with"))?;
-        self.definition_by_digest(genesis.definition)?.ok_or_else(|| broken("its definition"))
+        self.pinned_by(&genesis_in(row)?)
+    }
+
+    /// The workflow that a run was created for.
+    pub(super) fn pinned_by(&self, genesis: &Genesis) -> Result<Arc<Definition>, Refusal> {
+        self.definition_by_digest(genesis.definition)?.ok_or_else(|| {
+            broken("its definition")
+                .because(Cause::new(format!("there is no definition {}", genesis.definition)))
+        })
     }
 
     /// [`Runs::load`], beside the requests where there is much to read. Gives nothing where that needs a place and there is none yet; what
@@ -126,13 +131,13 @@ impl Runs {
 
     fn folded(&self, run_id: &str) -> Result<Loaded, Refusal> {
         let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
-        let genesis: Genesis =
-            serde_json::from_slice(&row.genesis).map_err(|_| broken("what it was created with"))?;
-        let definition =
-            self.definition_by_digest(genesis.definition)?.ok_or_else(|| broken("its definition"))?;
+        let genesis = genesis_in(&row)?;
+        let definition = self.pinned_by(&genesis)?;
         let mut state = RunState::new(&definition, Arc::new(genesis));
         for event in self.events(run_id, 0)? {
-            state.apply(&definition, &event).map_err(|_| broken("its events"))?;
+            state
+                .apply(&definition, &event)
+                .map_err(|error| broken("its events").because(Cause::new(error)))?;
         }
         Ok(Loaded { definition, state })
     }
@@ -146,10 +151,7 @@ impl Runs {
             let Some(last) = appends.last().map(|append| append.last) else { return Ok(events) };
             for (_, text) in appends.iter().flat_map(|append| super::feed::lines(append, next)) {
                 let event = wire::decode(text.as_bytes());
-                let event = event.map_err(|_| {
-                    Refusal::new(ApiCode::InternalError, "an event of the run cannot be read")
-                })?;
-                events.push(event);
+                events.push(event.map_err(unreadable_event)?);
             }
             next = last + 1;
         }
@@ -159,6 +161,29 @@ impl Runs {
 /// Whether there may be much to read of a run.
 pub(super) fn is_long(row: &RunRow) -> bool {
     row.next_sequence > INLINE_EVENTS || row.snapshot.len() + row.genesis.len() > INLINE_BYTES
+}
+
+/// What a run was created with.
+pub(super) fn genesis_in(row: &RunRow) -> Result<Genesis, Refusal> {
+    serde_json::from_slice(&row.genesis)
+        .map_err(|error| broken("what it was created with").because(Cause::of_json(&error)))
+}
+
+/// A snapshot that this program cannot read.
+pub(super) fn unreadable_snapshot(error: &serde_json::Error) -> Refusal {
+    Refusal::new(ApiCode::InternalError, "the snapshot of the run cannot be read")
+        .because(Cause::of_json(error))
+}
+
+/// An event of the log that this program cannot read. Where the mistake is, and never the text around it.
+pub(super) fn unreadable_event(error: wire::DecodeError) -> Refusal {
+    let cause = match error {
+        wire::DecodeError::Json(error) => {
+            Cause::new(format!("{} at byte {}", error.code(), error.position.offset))
+        }
+        error @ wire::DecodeError::Member(_) => Cause::new(error),
+    };
+    Refusal::new(ApiCode::InternalError, "an event of the run cannot be read").because(cause)
 }
 
 fn broken(what: &str) -> Refusal {

@@ -75,7 +75,7 @@ impl Runs {
             return None;
         }
         let genesis = self.genesis_of_child(parent, child, &definition);
-        let mut changes = vec![created(&genesis, false).ok()?];
+        let mut changes = vec![created(&genesis, false)];
         let mut state = RunState::new(&definition, Arc::new(genesis));
         let around = self.children_of(&state);
         let began = decide(&definition, &mut state, Input::Begin, self.now(), self.limits(), &around).ok()?;

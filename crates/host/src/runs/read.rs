@@ -12,6 +12,7 @@ use flow::store::{Bytes, RunFilter, RunRow};
 use serde_json::{Value, json};
 
 use super::interrupts::{Recipient, TOKEN_PERIOD_MS};
+use super::live::{genesis_in, unreadable_snapshot};
 use super::{ApiCode, Caller, Refusal, Runs};
 
 /// The most runs of one page of a list.
@@ -72,8 +73,8 @@ impl Runs {
             return Ok((row.snapshot, None));
         }
         let run_id = &row.run_id;
-        let mut snapshot: Value = serde_json::from_slice(&row.snapshot)
-            .map_err(|_| Refusal::new(ApiCode::InternalError, "the snapshot of the run cannot be read"))?;
+        let mut snapshot: Value =
+            serde_json::from_slice(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
         // A child of it waits, and is answered itself.
         if snapshot.get("interrupt").is_none() {
             return Ok((row.snapshot, None));
@@ -227,9 +228,7 @@ impl Runs {
     /// When there is no such run.
     pub fn ancestry(&self, caller: &Caller, run_id: &str) -> Result<Value, Refusal> {
         let row = self.visible(caller, run_id)?;
-        let genesis: Genesis = serde_json::from_slice(&row.genesis)
-            .map_err(|_| Refusal::new(ApiCode::InternalError, "the record of the run cannot be read"))?;
-        let parent = genesis
+        let parent = genesis_in(&row)?
             .parent
             .map(|parent| json!({"runId": parent.run_id, "hostId": "self", "cause": parent.type_id}));
         Ok(json!({"runId": run_id, "hostId": "self", "parent": parent}))

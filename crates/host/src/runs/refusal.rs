@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use flow::store::{CommitError, ReadError};
+use flow::store::{Cause, CommitError, ReadError};
 use serde_json::{Map, Value, json};
 
 use super::Scope;
@@ -130,12 +130,21 @@ pub struct Refusal {
     pub details: Map<String, Value>,
     /// In how many seconds to come back.
     pub retry_after: Option<u64>,
+    /// What made the host fail. For its log, never for the caller.
+    cause: Option<Cause>,
 }
 
 impl Refusal {
     /// A refusal without details.
     pub fn new(code: ApiCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: Map::new(), retry_after: None }
+        Self { code, message: message.into(), details: Map::new(), retry_after: None, cause: None }
+    }
+
+    /// Keeps the error that led to this refusal as its source.
+    #[must_use]
+    pub fn because(mut self, cause: Cause) -> Self {
+        self.cause = Some(cause);
+        self
     }
 
     /// Adds a detail.
@@ -196,21 +205,26 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for Refusal {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}
 
 impl From<ReadError> for Refusal {
-    fn from(_: ReadError) -> Self {
-        // What the disk said is for the log, not for a caller.
+    fn from(error: ReadError) -> Self {
         Self::new(
             ApiCode::InternalError,
             "the store could not be read; try again, and see the log of the host",
         )
+        .because(Cause::new(error))
     }
 }
 
 impl From<CommitError> for Refusal {
     fn from(error: CommitError) -> Self {
-        match error {
+        let cause = Cause::new(error.clone());
+        let refusal = match error {
             CommitError::Moved { .. } => {
                 Self::unavailable("the run was changed by somebody else; try again", 1)
             }
@@ -236,7 +250,7 @@ impl From<CommitError> for Refusal {
             CommitError::NoSuchWebhook => {
                 Self::new(ApiCode::SubscriptionNotFound, "there is no such subscription")
             }
-            CommitError::Full => {
+            CommitError::Full(_) => {
                 Self::new(ApiCode::InsufficientStorage, "the disk of the host is full; nothing was recorded")
                     .retry_after(60)
             }
@@ -245,6 +259,7 @@ impl From<CommitError> for Refusal {
                 "the store failed; nothing was recorded, so the request can be made again",
             ),
             CommitError::Closed => Self::unavailable("the host is being stopped", 5),
-        }
+        };
+        refusal.because(cause)
     }
 }

@@ -5,7 +5,7 @@ use flow::store::Change;
 use serde_json::json;
 
 use super::keys::{ApiKey, hash, new_key};
-use super::{ApiCode, Caller, Refusal, Runs};
+use super::{ApiCode, Caller, Refusal, Runs, no_entropy};
 
 /// The longest time in which both keys are good: thirty days. Longer is two keys, not a rotation.
 pub const MAX_GRACE_MS: u64 = 30 * 24 * 60 * 60 * 1000;
@@ -39,8 +39,7 @@ impl Runs {
             let message = "the key is good no more, so there is nothing to rotate; make a new one";
             return Err(Refusal::new(ApiCode::Conflict, message));
         }
-        let text = new_key(found.test, &*self.inner.options.entropy)
-            .map_err(|_| internal("the system has no entropy to give"))?;
+        let text = new_key(found.test, &*self.inner.options.entropy).map_err(no_entropy)?;
         let key = ApiKey {
             id: self.new_id("key_")?,
             tenant: found.tenant.clone(),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use flow::engine::{Input, TimerKey};
-use flow::store::Change;
+use flow::store::{Change, ReadError};
 
 use super::advance::Ask;
 use super::{Reply, Runs, guide};
+use crate::causes;
 
 /// How many timers are fired at once.
 const AT_ONCE: usize = 256;
@@ -50,7 +51,10 @@ impl Runs {
                     let wait = match self.store().next_timer() {
                         Ok(next) => next
                             .map_or(LONGEST_SLEEP, |timer| Duration::from_millis(timer.at.since(now).max(1))),
-                        Err(_) => AFTER_FAILURE,
+                        Err(error) => {
+                            unreadable(&error);
+                            AFTER_FAILURE
+                        }
                     };
                     tokio::select! {
                         () = tokio::time::sleep(wait.min(LONGEST_SLEEP)) => {}
@@ -69,7 +73,10 @@ impl Runs {
                         tokio::time::sleep(AFTER_FAILURE).await;
                     }
                 }
-                Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
+                Err(error) => {
+                    unreadable(&error);
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                }
             }
         }
     }
@@ -92,14 +99,28 @@ impl Runs {
                 let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
                 match runs.advance(&run_id, input, ask, nothing).await {
                     Ok(_) => return true,
-                    Err(refusal) if refusal.code.status() >= 500 => return false,
+                    Err(refusal) if refusal.code.status() >= 500 => return unfired(&run_id, &refusal),
                     // A run that is gone or refuses has no use for the timer.
                     Err(_) => {}
                 }
             }
-            runs.commit(vec![clear]).await.is_ok()
+            match runs.commit(vec![clear]).await {
+                Ok(()) => true,
+                Err(error) => unfired(&run_id, &error),
+            }
         }
     }
+}
+
+/// The clock cannot read its timers.
+fn unreadable(error: &ReadError) {
+    tracing::warn!(cause = causes(error), "timers could not be read; retrying");
+}
+
+/// A timer stays set, and is tried again.
+fn unfired(run_id: &str, error: &(dyn std::error::Error + 'static)) -> bool {
+    tracing::warn!(run.id = run_id, cause = causes(error), "a timer could not be given to its run; retrying");
+    false
 }
 
 #[cfg(test)]

@@ -10,12 +10,11 @@ use surfaces::{Code, Millis, Scope, SurfaceError, Tenant};
 use tokio::sync::{Notify, watch};
 
 use super::{Heard, Named, Told};
+use crate::backoff::{Backoff, millis};
+use crate::causes;
 use crate::runs::listening::{Listener, Started};
 use crate::runs::{Refusal, Runs};
 
-/// How long to wait before something is asked again that could not be answered.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How long it is waited for a signal at most: the clock may have been set, or a server may have been away.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The longest reason of a dead letter, in bytes.
@@ -78,7 +77,7 @@ impl Ear {
 
     /// Starts the run of a message. As long as the host cannot take it, it is waited for.
     pub(super) async fn start(&self, message_id: &str, payload: &Value, moved: Option<&Change>) -> Verdict {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new();
         loop {
             let started =
                 self.runs.start_by_message(&self.listener, message_id, payload, moved.cloned()).await;
@@ -89,11 +88,10 @@ impl Ear {
             if refusal.code.status() < 500 && refusal.retry_after.is_none() {
                 return Verdict::Refused(refusal);
             }
-            let wait = refusal.retry_after.map_or(pause, Duration::from_secs);
-            if !self.pause(wait.min(LONGEST_PAUSE)).await {
+            let step = backoff.failed_until(refusal.retry_after);
+            if !self.retry(step, &refusal, "the run of a message could not be started; retrying").await {
                 return Verdict::Over;
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -102,16 +100,16 @@ impl Ear {
     where
         F: Future<Output = Result<T, SurfaceError>>,
     {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new();
         loop {
-            match ask().await {
-                Err(error) if error.code == Code::QueueBackendUnavailable => {}
+            let error = match ask().await {
+                Err(error) if error.code == Code::QueueBackendUnavailable => error,
                 answered => return Some(answered),
-            }
-            if !self.pause(pause).await {
+            };
+            if !self.retry(backoff.failed(), &error, "the queue of a trigger did not answer; retrying").await
+            {
                 return None;
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -120,16 +118,47 @@ impl Ear {
     where
         F: Future<Output = Result<T, Refusal>>,
     {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new();
         loop {
-            if let Ok(done) = act().await {
-                return Some(done);
-            }
-            if !self.pause(pause).await {
+            let refusal = match act().await {
+                Ok(done) => return Some(done),
+                Err(refusal) => refusal,
+            };
+            if !self.retry(backoff.failed(), &refusal, "the store failed for a trigger; retrying").await {
                 return None;
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Logs an attempt that failed, and waits. Says whether the trigger still listens afterwards.
+    async fn retry(
+        &self,
+        (attempt, pause): (u32, Duration),
+        error: &(dyn std::error::Error + Send + Sync + 'static),
+        what: &'static str,
+    ) -> bool {
+        self.warn(Some(attempt), pause, error, what);
+        self.pause(pause).await
+    }
+
+    /// Logs that something is tried again.
+    pub(super) fn warn(
+        &self,
+        attempt: Option<u32>,
+        pause: Duration,
+        error: &(dyn std::error::Error + Send + Sync + 'static),
+        what: &'static str,
+    ) {
+        let Listener { tenant, workflow_id, trigger } = &self.listener;
+        tracing::warn!(
+            tenant,
+            workflow.id = workflow_id,
+            trigger.id = trigger.id,
+            attempt,
+            retry_in_ms = millis(pause),
+            cause = causes(error),
+            "{what}",
+        );
     }
 
     /// Why no run was started, for whoever reads the dead letter.

@@ -9,6 +9,7 @@ use surfaces::queue::{Consume, Delivery, LEASE_MS};
 use surfaces::{Code, SurfaceError};
 use tokio::task::JoinSet;
 
+use super::AFTER_FAILURE;
 use super::ear::{Ear, LONGEST_WAIT, Verdict};
 use crate::runs::Refusal;
 use crate::runs::listening::Started;
@@ -48,8 +49,9 @@ pub(super) async fn listen(ear: Arc<Ear>) {
                     _ = ear.pause(wait) => {}
                 }
             }
-            Some(Err(_)) => {
-                ear.pause(Duration::from_secs(1)).await;
+            Some(Err(error)) => {
+                ear.warn(None, AFTER_FAILURE, &error, "the queue of a trigger failed; retrying");
+                ear.pause(AFTER_FAILURE).await;
             }
             None => {}
         }
@@ -89,7 +91,10 @@ async fn until_due(ear: &Ear) -> Duration {
     match ear.queue.due(&scope, &ear.listener.trigger.source).await {
         Ok(None) => LONGEST_WAIT,
         Ok(Some(due)) => Duration::from_millis(due.0.saturating_sub(scope.now.0).max(1)).min(LONGEST_WAIT),
-        Err(_) => Duration::from_secs(1),
+        Err(error) => {
+            ear.warn(None, AFTER_FAILURE, &error, "the queue of a trigger failed; retrying");
+            AFTER_FAILURE
+        }
     }
 }
 

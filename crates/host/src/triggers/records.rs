@@ -11,6 +11,7 @@ use serde_json::json;
 use surfaces::Scope;
 use surfaces::queue::{DEAD_LETTERS, From, Record};
 
+use super::AFTER_FAILURE;
 use super::ear::{Ear, LONGEST_WAIT, Verdict};
 use crate::runs::Refusal;
 use crate::runs::listening::{Started, first_move};
@@ -44,9 +45,13 @@ pub(super) async fn listen(ear: Arc<Ear>) {
         heard.as_mut().enable();
         let from = place.clone().map_or(From::Beginning, From::Cursor);
         let source = ear.listener.trigger.source.clone();
-        let Ok(page) = ear.queue.stream_read(&ear.scope(), source, from, PAGE).await else {
-            ear.pause(Duration::from_secs(1)).await;
-            continue;
+        let page = match ear.queue.stream_read(&ear.scope(), source, from, PAGE).await {
+            Ok(page) => page,
+            Err(error) => {
+                ear.warn(None, AFTER_FAILURE, &error, "the stream of a trigger failed; retrying");
+                ear.pause(AFTER_FAILURE).await;
+                continue;
+            }
         };
         if page.records.is_empty() {
             let wait = match looks {
@@ -90,8 +95,12 @@ async fn begin(ear: &Ear) -> Option<Option<String>> {
         let read = ear.queue.stream_read(&ear.scope(), trigger.source.clone(), From::Now, 1).await;
         match read {
             Ok(end) => break end.next,
-            Err(_) if ear.pause(Duration::from_secs(1)).await => {}
-            Err(_) => return None,
+            Err(error) => {
+                ear.warn(None, AFTER_FAILURE, &error, "the stream of a trigger failed; retrying");
+                if !ear.pause(AFTER_FAILURE).await {
+                    return None;
+                }
+            }
         }
     };
     let moved = first_move(&ear.listener.tenant, &ear.listener.workflow_id, trigger, end);

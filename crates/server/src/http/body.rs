@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::Body as Stream;
 use bytes::{Bytes, BytesMut};
 use canon::json::{self, Limits, ReadErrorCode};
+use flow::store::Cause;
 use host::runs::{ApiCode, Refusal};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
@@ -44,7 +45,10 @@ pub(super) async fn read(
     let limits = Limits::default().max_bytes(limit).max_depth(MAX_DEPTH);
     let parse = move || json::read(&bytes, &limits);
     let parsed = if limit_of(headers).is_some_and(|length| length > WORTH_A_THREAD) {
-        let failed = |_| Refusal::new(ApiCode::InternalError, "the body could not be read; try again");
+        let failed = |error| {
+            Refusal::new(ApiCode::InternalError, "the body could not be read; try again")
+                .because(Cause::new(error))
+        };
         tokio::task::spawn_blocking(parse).await.map_err(failed)?
     } else {
         parse()

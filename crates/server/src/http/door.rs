@@ -8,7 +8,7 @@ use axum::response::Response;
 use http::header::{CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method};
 use hyper::body::Body as _;
-use tracing::{Level, event};
+use tracing::{Instrument as _, Level, event};
 
 use super::exchange::{self, Answering, Peer};
 use super::state::Service;
@@ -29,7 +29,9 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
     let vendors =
         request.headers().get(TRACESTATE).filter(|value| value.len() <= MAX_TRACESTATE_BYTES).cloned();
     let in_flight = state.metrics.begin();
-    let (mut response, answering) = answer(&state, Came { peer, trace }, request).await;
+    // Whatever is logged on the way is logged under the id that a client is given for a failure.
+    let span = tracing::info_span!("http.request", trace.id = trace.id());
+    let (mut response, answering) = answer(&state, Came { peer, trace }, request).instrument(span).await;
     drop(in_flight);
     let status = response.status().as_u16();
     let elapsed = started.elapsed();
@@ -68,7 +70,8 @@ fn without_body(response: Response) -> Response {
 }
 
 /// The line of a request. Reads that went well are most of all requests and change nothing: they are in the metrics, and in the log
-/// for those who ask for more of it.
+/// for those who ask for more of it. A failure of the host is an error with its causes, under the id that its client was given; a
+/// host that is busy, is being stopped or does not serve something has not failed.
 fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16, elapsed: Duration) {
     macro_rules! answered {
         ($level:expr) => {
@@ -80,6 +83,8 @@ fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16
                 key.id = answering.principal.as_deref(),
                 tenant = answering.tenant.as_deref(),
                 error.code = answering.code,
+                cause = answering.cause.as_deref(),
+                run.id = answering.run_id.as_deref(),
                 latency_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
                 trace.id = trace.id().as_str(),
                 "answered",
@@ -87,7 +92,8 @@ fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16
         };
     }
     match status {
-        500.. => answered!(Level::WARN),
+        501 | 503 => answered!(Level::WARN),
+        500.. => answered!(Level::ERROR),
         ..400 if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => answered!(Level::DEBUG),
         _ => answered!(Level::INFO),
     }

@@ -33,6 +33,9 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest key that is looked up. Ours have 57 characters, those of settings may be longer.
 const MAX_KEY_BYTES: usize = 1024;
 
+/// The longest id of a run that is logged.
+const MAX_RUN_ID_BYTES: usize = 128;
+
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
@@ -44,6 +47,10 @@ pub(super) struct Answering {
     pub(super) principal: Option<String>,
     pub(super) tenant: Option<String>,
     pub(super) code: Option<&'static str>,
+    /// The run that the path names.
+    pub(super) run_id: Option<String>,
+    /// What made the host fail, down to what the disk said.
+    pub(super) cause: Option<String>,
 }
 
 /// A request that has passed every check.
@@ -139,6 +146,7 @@ pub(super) async fn answer(
     let origin = visiting(route.access, &parts);
     let encoding = encoding::accepted(&parts.headers);
     let key = kept_under(route.access, &parts.headers);
+    let run_id = params.iter().find(|(name, _)| *name == "runId").map(|(_, run_id)| run_id.clone());
     let answered = checked(state, came, route, params, &mut parts, stream, &mut caller).await;
     let answered = match answered {
         Ok(response) if route.method == Method::Get => Ok(encoding::encoded(response, encoding).await),
@@ -149,7 +157,10 @@ pub(super) async fn answer(
     let answered = answered.map(|response| while_key_is_good(state, key, &caller, response));
     let (mut response, answering) = finish(state, came, route.path, &parts.method, caller, answered).await;
     state.visitors.share(origin.as_ref(), response.headers_mut());
-    (response, answering)
+    // What a caller put into a path is logged for a failure alone, and only where it can be an id.
+    let run_id = run_id.filter(|run_id| answering.cause.is_some() && run_id.len() <= MAX_RUN_ID_BYTES);
+    let run_id = run_id.map(|run_id| flow::redact::text(&run_id).into_owned());
+    (response, Answering { run_id, ..answering })
 }
 
 /// The page that a request for guided sessions comes from. The other routes are not for pages of others.
@@ -403,6 +414,7 @@ async fn finish(
         Err(refusal) => {
             answering.code = Some(refusal.code.as_str());
             let status = refusal.code.status();
+            answering.cause = (status >= 500).then(|| host::causes(&refusal));
             if matches!(status, 401 | 403)
                 && let Some(left_out) = state.denials.admit(Instant::now())
             {

@@ -5,9 +5,9 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use futures_util::StreamExt as _;
+use host::CorrelationId;
 use http::header::CONTENT_TYPE;
 use tower::ServiceExt as _;
-use tracing::Instrument as _;
 
 use super::door::Came;
 use super::encoding;
@@ -28,10 +28,9 @@ pub(super) async fn answer(
     if let Some(Peer(address)) = came.peer {
         request.extensions_mut().insert(address);
     }
+    request.extensions_mut().insert(CorrelationId(came.trace.id()));
     let request = request.map(|body| timed(body, state.settings.body_timeout));
-    // What pages themselves have to tell is told under the id of the request.
-    let span = tracing::info_span!("http.request", trace.id = %came.trace.id());
-    let response = match pages.oneshot(request).instrument(span).await {
+    let response = match pages.oneshot(request).await {
         Ok(response) => response,
         Err(impossible) => match impossible {},
     };

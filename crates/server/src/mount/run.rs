@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use flow::store::Cause;
 use host::runs::create::Creation;
 use host::runs::{ApiCode, Batch, Caller, Refusal, Runs, Waiting};
 use serde_json::Value;
@@ -72,8 +73,9 @@ pub(super) async fn run(runs: &Runs, caller: &Caller, body: Value, watch: Watch)
     let task = tokio::spawn(call.make(body, watch, gone));
     let made = task.await;
     drop(here);
-    made.unwrap_or_else(|_| {
-        Err(Refusal::new(ApiCode::InternalError, "the call could not be made; try again"))
+    made.unwrap_or_else(|error| {
+        let refusal = Refusal::new(ApiCode::InternalError, "the call could not be made; try again");
+        Err(refusal.because(Cause::new(error)))
     })
 }
 

@@ -91,8 +91,10 @@ impl Loading {
         let stop = Arc::new(AtomicBool::new(false));
         let (memory, told) = (Arc::clone(memory), Arc::clone(&stop));
         let load = move || {
-            // Without them every key is looked for in the file, which is slower and as right.
-            let _ = memory.seen.load(&connection, &told);
+            // Without them every key is looked up in the file, which is slower and just as correct.
+            if let Err(error) = memory.seen.load(&connection, &told) {
+                tracing::warn!(%error, "the recorded idempotency keys could not be loaded into memory");
+            }
         };
         let thread = Builder::new().name("runs-keys".into()).spawn(load)?;
         Ok(Self { stop, thread: Some(thread) })

@@ -93,8 +93,11 @@ fn passive(connection: &Connection) -> bool {
     let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
         Ok(row.get::<_, i64>(0)? == 0 && row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
     });
-    // One that failed is tried again when the log is longer; nothing is lost by it.
-    copied.unwrap_or(false)
+    copied.unwrap_or_else(|error| {
+        // It is tried again when the log is longer, and nothing is lost; but a log that only grows fills the disk.
+        tracing::warn!(%error, "the write-ahead log could not be copied into the database");
+        false
+    })
 }
 
 #[cfg(test)]

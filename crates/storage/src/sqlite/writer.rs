@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
-use flow::store::{Commit, CommitError, Done};
+use flow::store::{Cause, Commit, CommitError, Done};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use super::audit::Chains;
@@ -69,7 +69,7 @@ fn write(mut connection: Connection, mut log: WriteAheadLog, memory: &Memory, jo
         let (commits, done): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let results = match together(&mut connection, memory, &commits) {
             Ok(results) => results,
-            Err(error) => vec![Err(refusal(&error)); commits.len()],
+            Err(error) => vec![Err(refusal(error)); commits.len()],
         };
         for ((commit, done), result) in commits.iter().zip(done).zip(results) {
             if result.is_ok() {
@@ -142,7 +142,7 @@ fn one_by_one(
             Err(Refused::Sqlite(error)) if is_fatal(&error) => return Err(error),
             Err(Refused::Sqlite(error)) => {
                 drop(savepoint);
-                results.push(Err(refusal(&error)));
+                results.push(Err(refusal(error)));
             }
         }
     }
@@ -183,9 +183,9 @@ fn is_fatal(error: &rusqlite::Error) -> bool {
     )
 }
 
-fn refusal(error: &rusqlite::Error) -> CommitError {
+fn refusal(error: rusqlite::Error) -> CommitError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => CommitError::Full,
-        _ => CommitError::Store(error.to_string()),
+        Some(ErrorCode::DiskFull) => CommitError::Full(Cause::new(error)),
+        _ => CommitError::Store(Cause::new(error)),
     }
 }

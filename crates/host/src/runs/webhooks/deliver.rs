@@ -13,9 +13,11 @@ use sha2::Sha256;
 use super::breaker::{Breaker, next_attempt};
 use super::queue::CALLBACK;
 use super::{Webhook, put};
-use crate::runs::Runs;
+use crate::causes;
 use crate::runs::interrupts::Recipient;
+use crate::runs::live::Loaded;
 use crate::runs::outbound::CallError;
+use crate::runs::{Refusal, Runs};
 
 /// How many deliveries are looked up at once.
 const BATCH: usize = 256;
@@ -49,7 +51,10 @@ impl Runs {
                     Ok(next) => {
                         next.map_or(LONGEST_SLEEP, |due| Duration::from_millis(due.since(now).max(1)))
                     }
-                    Err(_) => AFTER_FAILURE,
+                    Err(error) => {
+                        tracing::warn!(cause = causes(&error), "deliveries could not be read; retrying");
+                        AFTER_FAILURE
+                    }
                 },
                 Ok(due) => {
                     if self.deliver(due).await {
@@ -57,7 +62,10 @@ impl Runs {
                     }
                     AFTER_FAILURE
                 }
-                Err(_) => AFTER_FAILURE,
+                Err(error) => {
+                    tracing::warn!(cause = causes(&error), "deliveries could not be read; retrying");
+                    AFTER_FAILURE
+                }
             };
             tokio::select! {
                 () = tokio::time::sleep(wait.min(LONGEST_SLEEP)) => {}
@@ -86,8 +94,17 @@ impl Runs {
                         if began.elapsed() > TURN || runs.is_stopping() {
                             break;
                         }
-                        let changes = runs.attempt(delivery).await;
-                        if runs.commit(changes).await.is_err() {
+                        let id = delivery.delivery_id.clone();
+                        let attempted = match runs.attempt(delivery).await {
+                            Ok(changes) => runs.commit(changes).await.map_err(Refusal::from),
+                            Err(refusal) => Err(refusal),
+                        };
+                        if let Err(refusal) = attempted {
+                            tracing::warn!(
+                                delivery.id = id,
+                                cause = causes(&refusal),
+                                "what came of a delivery could not be recorded; retrying",
+                            );
                             return false;
                         }
                     }
@@ -103,25 +120,28 @@ impl Runs {
     }
 
     /// Makes one attempt, and says what it changes.
-    async fn attempt(&self, delivery: Delivery) -> Vec<Change> {
+    ///
+    /// # Errors
+    /// When the store cannot be read. The delivery stays in the queue, and this was not an attempt.
+    async fn attempt(&self, delivery: Delivery) -> Result<Vec<Change>, Refusal> {
         let done = vec![Change::DeleteDelivery { delivery_id: delivery.delivery_id.clone() }];
         let now = self.now();
         if delivery.webhook_id == CALLBACK {
-            let Some(call) = self.callback(&delivery) else { return done };
-            return match self.call(call).await {
+            let Some(call) = self.callback(&delivery)? else { return Ok(done) };
+            return Ok(match self.call(call).await {
                 Ok(()) => done,
                 Err(error) => vec![self.again_or_never(&delivery, &error.to_string())],
-            };
+            });
         }
-        let Ok(found) = self.store().webhook(&delivery.webhook_id) else { return Vec::new() };
+        let found = self.store().webhook(&delivery.webhook_id)?;
         let Some((tenant, webhook)) = found.and_then(|(tenant, document)| {
             Some((tenant, serde_json::from_slice::<Webhook>(&document).ok()?))
         }) else {
-            return done;
+            return Ok(done);
         };
         if webhook.failed {
             let reason = "the subscription was given up after too many failures";
-            return vec![self.bury(&delivery, reason)];
+            return Ok(vec![self.bury(&delivery, reason)]);
         }
         if let Some(until) = self.with_breaker(&delivery.webhook_id, |breaker| breaker.closed_until(now)) {
             // It counts as an attempt: otherwise a subscriber that is gone would fill the disk.
@@ -129,9 +149,9 @@ impl Runs {
             if let Change::PutDelivery { due, .. } = &mut later {
                 *due = until.max(*due);
             }
-            return vec![later];
+            return Ok(vec![later]);
         }
-        match self.call(signed(&webhook, &delivery, now.0 / 1000)).await {
+        let changes = match self.call(signed(&webhook, &delivery, now.0 / 1000)).await {
             Ok(()) => {
                 self.with_breaker(&delivery.webhook_id, Breaker::succeeded);
                 done
@@ -145,7 +165,8 @@ impl Runs {
                 }
                 changes
             }
-        }
+        };
+        Ok(changes)
     }
 
     fn with_breaker<T>(&self, webhook_id: &str, ask: impl FnOnce(&mut Breaker) -> T) -> T {
@@ -162,7 +183,17 @@ impl Runs {
     /// Tries again later, or gives up.
     fn again_or_never(&self, delivery: &Delivery, reason: &str) -> Change {
         let attempts = delivery.attempts.saturating_add(1);
-        match next_attempt(attempts, self.now()) {
+        let next = next_attempt(attempts, self.now());
+        // Never where to: an address may have a secret in it.
+        tracing::warn!(
+            delivery.id = delivery.delivery_id,
+            webhook.id = delivery.webhook_id,
+            attempt = attempts,
+            retry_in_ms = next.map(|due| due.since(self.now())),
+            cause = reason,
+            "a delivery failed",
+        );
+        match next {
             Some(due) => Change::PutDelivery {
                 delivery_id: delivery.delivery_id.clone(),
                 webhook_id: delivery.webhook_id.clone(),
@@ -183,19 +214,34 @@ impl Runs {
     }
 
     /// The call of a run's own address, while it still waits for what it was queued for.
-    fn callback(&self, delivery: &Delivery) -> Option<Call> {
-        let queued: Value = serde_json::from_slice(&delivery.body).ok()?;
-        let text = |name: &str| queued.get(name).and_then(Value::as_str);
-        let run_id = text("runId")?;
-        let loaded = self.load(run_id).ok()?;
-        let interrupt = loaded.state.interrupts.get(text("nodeId")?)?;
-        if interrupt.id != text("interruptId")? {
-            return None;
+    ///
+    /// # Errors
+    /// When the store cannot be read: whether the run waits is not known.
+    fn callback(&self, delivery: &Delivery) -> Result<Option<Call>, Refusal> {
+        let queued: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
+        let text = |name: &str| queued.get(name).and_then(Value::as_str).unwrap_or_default();
+        let run_id = text("runId");
+        match self.load(run_id) {
+            Ok(loaded) => Ok(self.callback_of(delivery, &loaded, text("nodeId"), text("interruptId"))),
+            Err(refusal) if refusal.code.status() >= 500 => Err(refusal),
+            // The run is gone.
+            Err(_) => Ok(None),
         }
+    }
+
+    fn callback_of(
+        &self,
+        delivery: &Delivery,
+        loaded: &Loaded,
+        node_id: &str,
+        interrupt_id: &str,
+    ) -> Option<Call> {
         let genesis = &loaded.state.genesis;
+        let run_id = &genesis.run_id;
+        let interrupt = loaded.state.interrupts.get(node_id).filter(|open| open.id == interrupt_id)?;
         let may_respond = self.callback_may_respond(genesis);
         let recipient = Recipient { principal: &genesis.principal, may_respond };
-        let token = self.sign(&loaded, interrupt, &recipient)?;
+        let token = self.sign(loaded, interrupt, &recipient)?;
         let body = json!({
             "runId": run_id,
             "nodeId": interrupt.node_id,

@@ -9,6 +9,7 @@ use flow::store::Change;
 use serde_json::json;
 
 use super::Webhook;
+use crate::causes;
 use crate::runs::Runs;
 use crate::runs::feed::shown;
 
@@ -29,8 +30,19 @@ impl Runs {
         if is_replay(state) {
             return;
         }
-        // Subscriptions that cannot be read are no reason to stop a run.
-        let Ok(subscriptions) = self.subscriptions(&genesis.tenant) else { return };
+        let subscriptions = match self.subscriptions(&genesis.tenant) {
+            Ok(subscriptions) => subscriptions,
+            // Not a reason to stop a run, but subscribers miss these events.
+            Err(refusal) => {
+                let (run_id, cause) = (&*genesis.run_id, causes(&refusal));
+                tracing::error!(
+                    run.id = run_id,
+                    cause,
+                    "events were not queued: the subscriptions could not be read"
+                );
+                return;
+            }
+        };
         let mask = Mask::of(definition);
         for (webhook_id, webhook) in subscriptions.iter().filter(|(_, webhook)| webhook.wants(&genesis.tags))
         {

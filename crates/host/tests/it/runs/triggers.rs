@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flow::store::{Change, Commit, CommitError, Done, RunFilter, RunStore};
+use flow::store::{Cause, Change, Commit, CommitError, Done, RunFilter, RunStore};
 use host::runs::Runs;
 use host::triggers::{Heard, Told};
 use serde_json::{Value, json};
@@ -357,7 +357,7 @@ impl RunStore for Tired {
         let mut refuses = self.refuses.lock().unwrap();
         if *refuses > 0 && commit.changes.iter().any(|change| matches!(change, Change::CreateRun { .. })) {
             *refuses -= 1;
-            done(Err(CommitError::Store("not now".into())));
+            done(Err(CommitError::Store(Cause::new("not now"))));
             return;
         }
         drop(refuses);

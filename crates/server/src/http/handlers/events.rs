@@ -74,6 +74,7 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
         _place: place,
         _counted: call.state.metrics.stream(),
         stopping: call.state.stopping.subscribe(),
+        span: tracing::Span::current(),
         keep_alive: call.state.settings.keep_alive,
         state: call.state,
         caller: call.caller,
@@ -171,6 +172,8 @@ struct Watch {
     phase: Phase,
     keep_alive: Duration,
     stopping: watch::Receiver<bool>,
+    /// The request, for the log.
+    span: tracing::Span,
     _place: OwnedSemaphorePermit,
     _counted: UnderWay,
 }
@@ -191,7 +194,7 @@ impl Watch {
                 Phase::Recorded => match self.following.stored() {
                     Ok(Some(batch)) => self.take(batch),
                     Ok(None) => self.phase = Phase::Live,
-                    Err(_) => self.end(),
+                    Err(refusal) => self.fail(&refusal),
                 },
                 Phase::Live => self.wait().await,
                 Phase::Ended => return None,
@@ -211,7 +214,8 @@ impl Watch {
         tokio::select! {
             batch = following.next() => match batch {
                 Ok(Some(batch)) => self.take(batch),
-                Ok(None) | Err(_) => self.end(),
+                Ok(None) => self.end(),
+                Err(refusal) => self.fail(&refusal),
             },
             () = sleep_until(wake_at) => {
                 if self.flush_at.is_some_and(|flush_at| flush_at <= Instant::now()) {
@@ -237,7 +241,7 @@ impl Watch {
                     self.end();
                 }
             }
-            Err(_) => self.end(),
+            Err(refusal) => self.fail(&refusal),
         }
     }
 
@@ -316,7 +320,7 @@ impl Watch {
                 let sequence = sequence.or_else(|| next.checked_sub(1));
                 self.push_snapshot(sequence, &snapshot);
             }
-            Err(_) => self.end(),
+            Err(refusal) => self.fail(&refusal),
         }
     }
 
@@ -327,6 +331,13 @@ impl Watch {
             snapshot = snapshot.id(sequence.to_string());
         }
         self.ready.push_back(snapshot);
+    }
+
+    /// Ends a stream that cannot go on. Its reader comes back with `Last-Event-ID`; the log has the cause, under the request's id.
+    fn fail(&mut self, refusal: &Refusal) {
+        let (run_id, cause) = (&*self.run_id, host::causes(refusal));
+        self.span.in_scope(|| tracing::error!(run.id = run_id, cause, "a stream of events broke off"));
+        self.end();
     }
 
     fn end(&mut self) {

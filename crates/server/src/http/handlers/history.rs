@@ -1,5 +1,6 @@
 //! What is kept besides the run itself: forks, notes, bundles, the audit log.
 
+use flow::store::Cause;
 use host::runs::{ApiCode, Refusal};
 
 use super::super::answer;
@@ -39,7 +40,10 @@ pub(in super::super) async fn verify(call: Call) -> Answered {
     let (runs, caller) = (call.state.runs.clone(), call.caller);
     // Walking the log is work for a second, during which others are to be served.
     let verified = tokio::task::spawn_blocking(move || runs.audit_verify(&caller, from, to)).await;
-    let failed = |_| Refusal::new(ApiCode::InternalError, "the log could not be verified; try again");
+    let failed = |error| {
+        Refusal::new(ApiCode::InternalError, "the log could not be verified; try again")
+            .because(Cause::new(error))
+    };
     Ok(answer::json(200, &verified.map_err(failed)??))
 }
 

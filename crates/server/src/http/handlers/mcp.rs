@@ -62,7 +62,8 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(limit);
-    let handler = move || Ok(Mcp::new(Arc::clone(&service)));
+    let span = tracing::Span::current();
+    let handler = move || Ok(Mcp::new(Arc::clone(&service)).within(span.clone()));
     let protocol = StreamableHttpService::new(handler, Arc::new(NeverSessionManager::default()), config);
     let mut request = Request::new(Full::new(call.message));
     *request.method_mut() = Method::POST;

@@ -60,11 +60,13 @@ pub(in super::super) async fn readiness(call: Call) -> Answered {
         return Err(refusal.detail("recovered", recovered).detail("total", total));
     }
     if let Some(trouble) = call.state.runs.store_trouble() {
-        Err(Refusal::unavailable(trouble.as_str(), 30))
-    } else if call.state.runs.is_ready() {
+        return Err(Refusal::unavailable(trouble.as_str(), 30));
+    }
+    call.state.runs.check_store()?;
+    if call.state.runs.is_ready() {
         Ok(answer::json(200, &json!({"status": "ready"})))
     } else {
-        Err(Refusal::unavailable("the host is being stopped, or its store does not answer", 5))
+        Err(Refusal::unavailable("the host is being stopped", 5))
     }
 }
 

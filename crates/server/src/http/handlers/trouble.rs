@@ -1,6 +1,7 @@
 //! Refusals of the parts of the host that have codes of their own.
 
 use axum::response::Response;
+use flow::store::Cause;
 use host::runs::{ApiCode, Refusal};
 use packs::PackError;
 use packs::publish::PublishError;
@@ -66,6 +67,9 @@ pub(super) fn pack(error: &PackError) -> Response {
 pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
-    let failed = |_| Refusal::new(ApiCode::InternalError, "the host could not finish; try again");
+    let failed = |error| {
+        Refusal::new(ApiCode::InternalError, "the host could not finish; try again")
+            .because(Cause::new(error))
+    };
     tokio::task::spawn_blocking(work).await.map_err(failed)
 }

@@ -21,30 +21,46 @@ impl Log {
     }
 }
 
-impl Visit for Log {
+/// One event or span, with its fields.
+#[derive(Default)]
+struct Line(String);
+
+impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let _ = write!(self.0.lock().unwrap(), "{field}={value:?} ");
+        let _ = write!(self.0, "{field}={value:?} ");
+    }
+}
+
+impl Log {
+    fn push(&self, line: Line) {
+        self.0.lock().unwrap().push_str(&(line.0 + "\n"));
     }
 }
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("server")
+        ["server", "host", "storage"].iter().any(|room| metadata.target().starts_with(room))
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        span.record(&mut self.clone());
+        let mut line = Line::default();
+        span.record(&mut line);
+        self.push(line);
         Id::from_u64(1)
     }
 
     fn record(&self, _: &Id, values: &Record<'_>) {
-        values.record(&mut self.clone());
+        let mut line = Line::default();
+        values.record(&mut line);
+        self.push(line);
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
+        let mut line = Line(format!("{} ", event.metadata().level()));
+        event.record(&mut line);
+        self.push(line);
     }
 
     fn enter(&self, _: &Id) {}
@@ -81,5 +97,48 @@ async fn requests_are_logged_by_route_and_key_id_and_never_with_what_they_carry(
     }
     for secret in [KEY, token, "a-private-word", "in-the-query", "a-key-of-the-caller"] {
         assert!(!text.contains(secret), "{secret}");
+    }
+}
+
+/// A client that got a 500 gives its correlation id to an operator, who finds in the log what SQLite said.
+#[tokio::test]
+async fn the_cause_of_a_500_is_logged_under_the_id_that_the_client_was_given() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    // Another program writes over the database while it is in use.
+    for name in ["runs.sqlite3", "runs.sqlite3-wal"] {
+        let file = host.database().with_file_name(name);
+        let length = std::fs::metadata(&file).unwrap().len();
+        let garbage = vec![0xA5; usize::try_from(length).unwrap()];
+        let mut opened = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+        std::io::Write::write_all(&mut opened, &garbage).unwrap();
+    }
+    let asked = [
+        ("GET", format!("/v1/runs/{run_id}"), None, "/v1/runs/{runId}", true),
+        ("GET", "/v1/runs".to_owned(), None, "/v1/runs", false),
+        ("POST", format!("/v1/runs/{run_id}/cancel"), Some(json!({})), "/v1/runs/{runId}/cancel", true),
+    ];
+    for (method, path, body, route, names_run) in asked {
+        let headers =
+            [("authorization", format!("Bearer {KEY}")), ("content-type", "application/json".into())];
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let body = body.map(|body| body.to_string().into_bytes());
+        let answer = host.send(method, &path, &headers, body.as_deref()).await;
+        let told = answer.refused(500, "internal_error");
+        let correlation = told["details"]["correlationId"].as_str().unwrap();
+        let text = log().text();
+        let lines: Vec<_> =
+            text.lines().filter(|line| line.starts_with("ERROR ") && line.contains(correlation)).collect();
+        let [line] = lines[..] else { panic!("logged once: {lines:?}") };
+        let said = ["database disk image is malformed", "file is not a database"];
+        assert!(said.iter().any(|said| line.contains(said)), "{method} {path}: {line}");
+        assert!(
+            !said.iter().any(|said| answer.text().contains(said)),
+            "not for the client: {}",
+            answer.text()
+        );
+        assert!(line.contains(&format!("http.route=\"{route}\"")), "{line}");
+        assert_eq!(line.contains(&run_id), names_run, "{line}");
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Host {
     pub(crate) workspaces: PathBuf,
     shutdown: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<std::io::Result<()>>>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Host {
@@ -200,8 +200,13 @@ impl Host {
             workspaces,
             shutdown: Some(shutdown),
             served: Some(served),
-            _folder: folder,
+            folder,
         }
+    }
+
+    /// The file of its runs.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.folder.path().join("runs.sqlite3")
     }
 
     /// Stops it, and waits until it has stopped.

@@ -1,0 +1,52 @@
+//! Growing pauses between the attempts of work that no caller waits for.
+
+use std::time::Duration;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How often something failed so far. Whoever retries logs each attempt with its cause.
+pub(crate) struct Backoff {
+    attempt: u32,
+    pause: Duration,
+}
+
+impl Backoff {
+    pub(crate) const fn new() -> Self {
+        Self { attempt: 0, pause: FIRST_PAUSE }
+    }
+
+    /// Counts an attempt that failed: its number, and how long to wait before the next.
+    pub(crate) fn failed(&mut self) -> (u32, Duration) {
+        let pause = self.pause;
+        self.attempt = self.attempt.saturating_add(1);
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        (self.attempt, pause)
+    }
+
+    /// [`Backoff::failed`], waiting as long as the other side asked for, within bounds.
+    pub(crate) fn failed_until(&mut self, retry_after: Option<u64>) -> (u32, Duration) {
+        let (attempt, pause) = self.failed();
+        (attempt, retry_after.map_or(pause, Duration::from_secs).min(LONGEST_PAUSE))
+    }
+}
+
+/// A pause in milliseconds, as the log has it.
+pub(crate) fn millis(pause: Duration) -> u64 {
+    u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let mut backoff = Backoff::new();
+        let failed: Vec<_> = (0..9).map(|_| backoff.failed()).map(|(n, pause)| (n, millis(pause))).collect();
+        let pauses = [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000];
+        assert_eq!(failed, (1..).zip(pauses).collect::<Vec<_>>());
+        assert_eq!(backoff.failed_until(Some(2)), (10, Duration::from_secs(2)));
+        assert_eq!(backoff.failed_until(Some(3600)), (11, LONGEST_PAUSE));
+    }
+}

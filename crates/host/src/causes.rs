@@ -1,0 +1,55 @@
+//! Errors for the log: with everything that caused them, and without what looks like a credential.
+
+use std::error::Error;
+use std::fmt::Write as _;
+
+/// The id under which the log has a request. A client is given it with a failure of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CorrelationId(pub String);
+
+/// The longest line of causes, in bytes.
+const MAX_BYTES: usize = 2048;
+
+/// An error and its sources, the outermost first, separated by colons.
+pub fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut line = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        // Some errors repeat their source in their own message.
+        let said = error.to_string();
+        if !line.ends_with(&said) {
+            let separator = if line.is_empty() { "" } else { ": " };
+            let _ = write!(line, "{separator}{said}");
+        }
+        if line.len() > MAX_BYTES {
+            break;
+        }
+        next = error.source();
+    }
+    canon::budget::truncate(&flow::redact::text(&line), MAX_BYTES).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::store::{Cause, ReadError};
+
+    use super::*;
+    use crate::runs::Refusal;
+
+    #[test]
+    fn a_refusal_is_logged_down_to_what_the_database_said() {
+        let refusal = Refusal::from(ReadError(Cause::new("database disk image is malformed")));
+        let line = causes(&refusal);
+        let expected = ": the store cannot be read: database disk image is malformed";
+        assert!(line.starts_with("internal_error: ") && line.ends_with(expected), "{line}");
+        assert!(!refusal.body().to_string().contains("malformed"), "not for the caller");
+    }
+
+    #[test]
+    fn credentials_are_left_out_and_the_line_has_an_end() {
+        let key = format!("sk-ant-{}", "a1B2".repeat(12));
+        let line = causes(&std::io::Error::other(format!("refused {key}")));
+        assert!(!line.contains(&key), "{line}");
+        assert!(causes(&std::io::Error::other("x".repeat(100_000))).len() <= MAX_BYTES);
+    }
+}
