@@ -43,6 +43,7 @@ mod live;
 mod newborn;
 mod one_by_one;
 pub mod outbound;
+mod places;
 pub mod rates;
 pub mod read;
 mod recovery;
@@ -87,6 +88,8 @@ pub use self::listening::SilentTrigger;
 use self::live::LiveRuns;
 use self::one_by_one::OneByOne;
 use self::outbound::Outbound;
+use self::places::Places;
+pub use self::places::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
 use self::recovery::Recovery;
 pub use self::recovery::RecoveryProgress;
 pub use self::refusal::{ApiCode, Refusal};
@@ -104,9 +107,6 @@ use crate::system::{Clock, Entropy};
 /// How many requests that write may be under way at once; more are told to come back. Each holds a few kilobytes, and waits for
 /// one shared fsync.
 pub const MAX_WRITES: usize = 4096;
-
-/// How many nodes the host works for at once; more wait for their turn. Each may hold an answer of a few megabytes.
-pub const MAX_AT_WORK: usize = 256;
 
 /// How long a stop waits for the work of nodes. What is not done by then is work of unknown outcome for the next start.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -160,7 +160,7 @@ struct Inner {
     hands: OnceLock<Hands>,
     withheld: Mutex<BTreeSet<&'static str>>,
     /// The work of nodes that is under way.
-    at_work: Semaphore,
+    places: Places,
     /// Decisions that take long.
     heavy: HeavyWork,
     /// What is left of the work of a start.
@@ -204,7 +204,7 @@ impl Runs {
                 path: OnceLock::new(),
                 hands: OnceLock::new(),
                 withheld: Mutex::default(),
-                at_work: Semaphore::new(MAX_AT_WORK),
+                places: Places::default(),
                 heavy: HeavyWork::default(),
                 recovery: Recovery::default(),
                 one_by_one: OneByOne::default(),
@@ -278,8 +278,7 @@ impl Runs {
         // Every permit is there again once every write is done.
         let all = u32::try_from(MAX_WRITES).unwrap_or(u32::MAX);
         let _all = self.inner.writes.acquire_many(all).await;
-        let all = u32::try_from(MAX_AT_WORK).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(PATIENCE, self.inner.at_work.acquire_many(all)).await;
+        let _ = tokio::time::timeout(PATIENCE, self.inner.places.idle()).await;
     }
 
     /// Whether requests can be served: the store answers, every run goes on that was under way, and the host is not being stopped.

@@ -1,4 +1,17 @@
 //! What runs ask for: children, effects, calls.
+//!
+//! # Order
+//! * Effects are made after the commit of the decision that asked for them.
+//! * The calls of one decision are made side by side, each in a task of its own: a slow model keeps nothing else of its run waiting.
+//!   There are bounds for one run and for the host; see `places.rs`. What they come to is appended in the order in which they
+//!   end. Everything that is identified follows from the content of the run and not from that order: the identity of a call, the id of
+//!   a child, the number of an attempt.
+//! * Starting children, ending them, ending the wait for a session and telling the parent are the host's own work. It is done in the
+//!   order of the decision, and waits for no call.
+//! * A call has a place at work before it is claimed, and is claimed before it is made. So a claim without a record is a call that
+//!   may have been made, and never one that waited for its turn. Its record and the events that follow from it are one commit.
+//! * A call that waits for its turn is not made when its run has ended meanwhile, nor once the host is being stopped: the next
+//!   recovery asks for it again.
 
 use flow::engine::limits::MAX_CHILD_DEPTH;
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
@@ -10,6 +23,7 @@ use serde_json::{Map, Value, json};
 
 use super::advance::{Ask, Outcome};
 use super::create::BeginError;
+use super::places::Place;
 use super::telling::Telling;
 use super::{Refusal, Reply, Runs};
 use crate::backoff::{Backoff, millis};
@@ -24,18 +38,24 @@ fn nothing() -> Reply {
 }
 
 impl Runs {
-    /// Makes the effects of a decision, in order, and tells the parent of a run that it ended.
+    /// Makes the effects of a decision, and tells the parent of a run that it ended. Comes back when its own part is done; calls
+    /// may still be under way.
     pub(super) async fn make(&self, outcome: Outcome) {
         let (run_id, tenant) = (&outcome.run_id, &outcome.tenant);
-        for effect in outcome.effects {
+        let (calls, own): (Vec<_>, Vec<_>) =
+            outcome.effects.into_iter().partition(|effect| matches!(effect, Effect::Activity(_)));
+        for effect in calls.into_iter().chain(own) {
             match effect {
+                Effect::Activity(activity) => {
+                    let (runs, run_id, tenant) = (self.clone(), run_id.clone(), tenant.clone());
+                    tokio::spawn(async move {
+                        runs.insist(&run_id, || runs.perform(&run_id, &tenant, &activity)).await;
+                    });
+                }
                 Effect::StartChild(child) => {
-                    self.insist(run_id, || self.start_child(run_id, tenant, &child)).await
+                    self.insist(run_id, || self.start_child(run_id, tenant, &child)).await;
                 }
                 Effect::CancelChild { run_id: child } => self.cancel_child(run_id, &child).await,
-                Effect::Activity(activity) => {
-                    self.insist(run_id, || self.perform(run_id, tenant, &activity)).await
-                }
                 Effect::Guide(guide) => self.guide(run_id, tenant, *guide),
                 Effect::EndGuide { node_id, session_id } => {
                     self.end_guide(run_id, tenant, &node_id, &session_id).await;
@@ -220,6 +240,14 @@ impl Runs {
     async fn perform(&self, run_id: &str, tenant: &str, activity: &Activity) -> Result<(), Refusal> {
         let id = &activity.logical_invocation_id;
         let _turn = self.inner.one_by_one.turn(id).await;
+        // Held until the outcome is recorded: a host that stops waits for that.
+        let _place = match &activity.request {
+            ActivityRequest::Call(_) => match self.place(run_id).await {
+                Some(place) => Some(place),
+                None => return Ok(()),
+            },
+            ActivityRequest::SecretFingerprint { .. } | ActivityRequest::Count { .. } => None,
+        };
         let kept = self.kept_of(activity)?;
         let claim = Change::ClaimActivity { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
         let telling = Telling::new(self, run_id, activity);
@@ -270,6 +298,17 @@ impl Runs {
         self.advance_boxed(run_id, input, record.into_iter().collect()).await.map(drop)
     }
 
+    /// A place at work for a call of a run. Nothing where the call is not to be made: its run ended while it waited, or the host is
+    /// being stopped.
+    async fn place(&self, run_id: &str) -> Option<Place<'_>> {
+        let place = tokio::select! {
+            biased;
+            () = self.stopped() => None,
+            place = self.inner.places.take(run_id) => place,
+        };
+        place.filter(|_| Book { runs: self, run_id }.is_wanted())
+    }
+
     /// What was kept of the work that an effect goes on with.
     fn kept_of(&self, activity: &Activity) -> Result<Option<Value>, Refusal> {
         let ActivityRequest::Call(call) = &activity.request else { return Ok(None) };
@@ -292,7 +331,6 @@ impl Runs {
             }
             ActivityRequest::Count { name } => Performed::plain(Ok(json!({"counter": name, "count": 1}))),
             ActivityRequest::Call(call) => {
-                let _place = self.inner.at_work.acquire().await;
                 let run_id = telling.run_id;
                 let asked = Asked {
                     tenant,

@@ -21,6 +21,7 @@ mod restart;
 mod retention;
 mod secrets;
 mod served;
+mod side_by_side;
 mod stored_before;
 mod surface_nodes;
 mod tenants;
