@@ -122,8 +122,8 @@ static ALL: &[Route] = &[
     route!(Get "/v1/runs/{runId}/ancestry", RUNS_READ, None, 200 JSON,
         "readAncestry", "Where a run came from.", runs::ancestry),
     route!(Get "/v1/runs/{runId}/events", RUNS_READ, None, 200 "text/event-stream",
-    "streamEvents", "The events of a run, while they happen.", events::stream, [
-        optional("streamMode", "string", "`values`, or some of updates, messages, debug with commas between."),
+    "streamEvents", "The events of a run, while they happen; with `Accept: application/json`, its log so far.", events::stream, [
+        optional("streamMode", "string", "`values`, or some of updates, messages, debug with commas between. Without it a stream shows updates, and JSON is the whole log."),
         optional("bufferMs", "integer", "For how long events are gathered into one frame, from 0 to 5000."),
     ]),
     route!(Get "/v1/runs/{runId}/events/poll", RUNS_READ, None, 200 JSON,

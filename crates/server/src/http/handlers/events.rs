@@ -1,4 +1,6 @@
-//! `GET /v1/runs/{runId}/events`: a run while it happens.
+//! `GET /v1/runs/{runId}/events`: a run while it happens, or its log as one document.
+//!
+//! A stream shows updates unless `streamMode` asks for something else. A document is the whole log unless `streamMode` filters it.
 //!
 //! A stream is pulled by its reader: what was recorded first, then what happens, without a gap and without a task of its own.
 //! A reader that is slow holds one batch and its place; what it misses meanwhile it reads from the store.
@@ -50,7 +52,8 @@ struct Shape<'a> {
 
 pub(in super::super) async fn stream(call: Call) -> Answered {
     // Everything that can be wrong is said before anybody asks which media type is wanted.
-    let modes = StreamModes::parse(call.query.text("streamMode")).map_err(|error| {
+    let mode = call.query.text("streamMode");
+    let modes = StreamModes::parse(mode).map_err(|error| {
         let supported: Vec<_> = StreamMode::ALL.iter().map(|mode| mode.as_str()).collect();
         Refusal::new(ApiCode::UnsupportedStreamMode, error.to_string()).detail("supported", supported)
     })?;
@@ -59,7 +62,8 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
     let run_id = call.param("runId").to_owned();
     let following = call.state.runs.follow(&call.caller.tenant, &run_id, from)?;
     if wants_json(&call.headers) {
-        return page(following, &modes, &call, &run_id);
+        let filter = mode.is_some().then_some(&modes);
+        return page(following, filter, &call, &run_id);
     }
     let place = Arc::clone(&call.state.streams).try_acquire_owned().map_err(|_| {
         let message = "as many streams are open as this host takes; come back, or poll";
@@ -117,8 +121,8 @@ fn wants_json(headers: &HeaderMap) -> bool {
         && !media.iter().any(|media| media == "text/event-stream")
 }
 
-/// What was recorded so far, as one document.
-fn page(mut following: Following, modes: &StreamModes, call: &Call, run_id: &str) -> Answered {
+/// What was recorded so far, as one document: everything, or what the modes of a filter show.
+fn page(mut following: Following, filter: Option<&StreamModes>, call: &Call, run_id: &str) -> Answered {
     let mut body = BytesMut::from(&b"{\"events\":["[..]);
     let mut events: Vec<Arc<str>> = Vec::new();
     let (mut size, mut is_last) = (0, false);
@@ -127,7 +131,7 @@ fn page(mut following: Following, modes: &StreamModes, call: &Call, run_id: &str
     {
         is_last = batch.is_last;
         for (_, text) in batch.events {
-            if shape(&text).is_some_and(|shape| modes.show(&EventKind::parse(&shape.kind))) {
+            if filter.is_none_or(|modes| shows(modes, &text)) {
                 size += text.len();
                 events.push(text);
             }
@@ -138,6 +142,10 @@ fn page(mut following: Following, modes: &StreamModes, call: &Call, run_id: &str
     join(&mut body, events.iter().map(|text| text.as_bytes()));
     body.extend_from_slice(format!("],\"isComplete\":{is_complete}}}").as_bytes());
     Ok(answer::json_bytes(200, body.freeze()))
+}
+
+fn shows(modes: &StreamModes, text: &str) -> bool {
+    shape(text).is_some_and(|shape| modes.show(&EventKind::parse(&shape.kind)))
 }
 
 fn shape(text: &str) -> Option<Shape<'_>> {
@@ -279,7 +287,7 @@ impl Watch {
     }
 
     fn shows(&self, text: &str) -> bool {
-        shape(text).is_some_and(|shape| self.modes.show(&EventKind::parse(&shape.kind)))
+        shows(&self.modes, text)
     }
 
     fn take_event(&mut self, sequence: u64, text: Arc<str>) {

@@ -197,19 +197,37 @@ async fn gathered_events_come_together_and_the_end_comes_at_once() {
     assert!(!names(&stream(&host, &run_id, "?bufferMs=0", &[]).await).contains(&"batch"));
 }
 
+/// Readers without a stream lost `node.started`, `agent.*` and more (finding 1 of the current suite).
 #[tokio::test]
-async fn without_a_stream_the_events_are_a_document() {
+async fn without_a_stream_the_whole_log_is_a_document_unless_a_mode_filters_it() {
     let host = Host::start().await;
     host.register(&noop()).await;
     host.register(&slow()).await;
     let key = format!("Bearer {KEY}");
     let headers = [("authorization", key.as_str()), ("accept", "application/json")];
     let run_id = host.create("noop").await;
+    let whole = ["run.started", "node.started", "node.completed", "run.completed"];
+    let updates = ["run.started", "node.completed", "run.completed"];
+    for (query, expected) in [
+        ("", &whole[..]),
+        ("?streamMode=debug", &whole),
+        ("?streamMode=updates", &updates),
+        ("?streamMode=messages", &[]),
+    ] {
+        let path = format!("/v1/runs/{run_id}/events{query}");
+        let page = host.send("GET", &path, &headers, None).await.expect(200);
+        let events = page["events"].as_array().unwrap();
+        let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, expected, "{query}");
+        assert_eq!(page["isComplete"], true, "{query}");
+    }
+    // The same events as a poll has, from any place on.
+    let poll = host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200);
     let page = host.send("GET", &format!("/v1/runs/{run_id}/events"), &headers, None).await.expect(200);
-    let kinds: Vec<_> =
-        page["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["run.started", "node.completed", "run.completed"]);
-    assert_eq!(page["isComplete"], true);
+    assert_eq!(page["events"], poll["events"]);
+    let resumed = [headers[0], headers[1], ("last-event-id", "1")];
+    let rest = host.send("GET", &format!("/v1/runs/{run_id}/events"), &resumed, None).await.expect(200);
+    assert_eq!(rest["events"].as_array().unwrap()[..], poll["events"].as_array().unwrap()[2..]);
     let run_id = host.create("slow").await;
     let page = host.send("GET", &format!("/v1/runs/{run_id}/events"), &headers, None).await.expect(200);
     assert_eq!(page["isComplete"], false);
