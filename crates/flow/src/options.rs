@@ -90,6 +90,18 @@ const RESERVED: [&str; 13] = [
     "distillation",
 ];
 
+/// Leaves out what a caller did not set. Typed clients send options that are not set as `null`, also those of `ai`, and an empty `extras`
+/// for keys of their own.
+pub fn drop_unset(configurable: &mut Map<String, Value>) {
+    configurable.retain(|_, value| !value.is_null());
+    if let Some(Value::Object(ai)) = configurable.get_mut("ai") {
+        ai.retain(|_, value| !value.is_null());
+    }
+    if configurable.get("extras").and_then(Value::as_object).is_some_and(Map::is_empty) {
+        configurable.remove("extras");
+    }
+}
+
 /// Refuses keys that mean nothing, where the workflow does not say itself which there are: most often they are misspelt.
 pub fn check_keys(
     definition: &Definition,

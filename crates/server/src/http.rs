@@ -42,6 +42,7 @@ mod table;
 mod test_log;
 mod timed;
 mod trace;
+mod unversioned;
 mod visitors;
 
 pub use self::discovery::capability_names;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ai::provider::mock::{MockId, StreamMock, StreamMockError};
 use flow::definition::Definition;
 use flow::engine::Input;
-use flow::options::{OptionProblem, check_configurable, check_inputs, check_keys, check_labels};
+use flow::options::{OptionProblem, check_configurable, check_inputs, check_keys, check_labels, drop_unset};
 use flow::run::{Genesis, RunStatus};
 use flow::state::RunState;
 use flow::store::{Change, CommitError};
@@ -319,9 +319,11 @@ impl Request {
             Some(Value::Array(tags)) => tags.clone(),
             Some(_) => return Err(wrong("tags", "a list of texts")),
         };
+        let mut configurable = object("configurable")?;
+        drop_unset(&mut configurable);
         Ok(Self {
             inputs: object("inputs")?,
-            configurable: object("configurable")?,
+            configurable,
             tags,
             metadata: object("metadata")?,
             scope_id: text("scopeId")?,

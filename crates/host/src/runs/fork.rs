@@ -9,7 +9,7 @@ use flow::definition::Definition;
 use flow::engine::replay::{Source, replay};
 use flow::engine::{Decision, Input, decide};
 use flow::event::Event;
-use flow::options::{check_configurable, check_labels};
+use flow::options::{check_configurable, check_labels, drop_unset};
 use flow::run::{Fork, ForkMode, Genesis, RunStatus};
 use flow::state::RunState;
 use flow::store::{Cause, CommitError, RunRow};
@@ -245,7 +245,11 @@ impl Overlay {
         for (name, value) in members {
             match (name.as_str(), value) {
                 ("configurable" | "tags" | "metadata", Value::Null) => {}
-                ("configurable", Value::Object(given)) => overlay.configurable = Some(given.clone()),
+                ("configurable", Value::Object(given)) => {
+                    let mut given = given.clone();
+                    drop_unset(&mut given);
+                    overlay.configurable = Some(given);
+                }
                 ("metadata", Value::Object(given)) => overlay.metadata = Some(given.clone()),
                 ("tags", Value::Array(given)) => overlay.tags = Some(given.clone()),
                 _ => return Err(wrong()),

@@ -99,6 +99,8 @@ codes! {
     SubscriptionNotFound => "subscription_not_found" 404,
     /// The way of asking is unknown here.
     MethodNotAllowed => "method_not_allowed" 405,
+    /// The client speaks a version of the protocol that is not served.
+    ProtocolVersionUnsupported => "protocol_version_unsupported" 406,
     /// The request did not arrive in time.
     RequestTimeout => "request_timeout" 408,
     /// The request is too large.

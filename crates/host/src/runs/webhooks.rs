@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
+use flow::event::{Millis, wire};
 use flow::store::{Change, CommitError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -96,6 +97,10 @@ impl Runs {
                 "secret": webhook.secret,
                 "secretFingerprint": &fingerprint[..8],
                 "signatureAlgorithm": "v1",
+                // Not in the text of the protocol, but clients of it read them.
+                "url": webhook.url,
+                "eventTypes": webhook.events,
+                "createdAt": wire::timestamp(Millis(webhook.created_at)),
             }),
         );
         let mut changes = vec![

@@ -26,7 +26,7 @@ use super::query::Query;
 use super::route::{Access, Answered, Body, Method, Route};
 use super::state::Service;
 use super::table::Params;
-use super::{answer, body, encoding, pages, routes};
+use super::{answer, body, encoding, pages, routes, unversioned};
 
 /// The caller's own key for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -228,12 +228,14 @@ pub(super) async fn answer_unknown(state: &Service, came: Came, request: Request
             Refusal::new(ApiCode::NotFound, "there is no such path; see /v1/openapi.json for all of them");
         return refuse_path(state, came, request, refusal).await;
     }
-    if let Some(pages) = &state.pages {
-        return pages::answer(state, came, pages.clone(), request).await;
+    let (parts, body) = request.into_parts();
+    if let Some(pages) = &state.pages
+        && !unversioned::is_of_a_program(&parts)
+    {
+        return pages::answer(state, came, pages.clone(), Request::from_parts(parts, body)).await;
     }
-    let message = "paths of this host begin with /v1/; see /v1/openapi.json for all of them";
-    let refusal = Refusal::new(ApiCode::ValidationError, message);
-    finish(state, came, "", request.method(), nobody(), Err(refusal)).await
+    let refusal = unversioned::refusal(&state.table, &parts);
+    finish(state, came, "", &parts.method, nobody(), Err(refusal)).await
 }
 
 /// Answers a path that no route could have.

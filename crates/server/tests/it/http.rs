@@ -14,6 +14,7 @@ mod every_fixture;
 mod exits;
 mod explore;
 mod fixtures;
+mod foreign_client;
 mod history;
 mod hostile;
 mod idempotency;

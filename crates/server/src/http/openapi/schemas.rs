@@ -499,7 +499,9 @@ fn subscribed() -> Value {
         &["webhookId", "subscriptionId", "secret", "secretFingerprint", "signatureAlgorithm"],
         &json!({
             "webhookId": text(), "subscriptionId": text(), "secret": text(), "secretFingerprint": text(),
-            "signatureAlgorithm": {"const": "v1"},
+            "signatureAlgorithm": {"const": "v1"}, "url": text(),
+            "eventTypes": {"type": "array", "items": text()},
+            "createdAt": {"type": "string", "format": "date-time"},
         }),
     )
 }

@@ -1,0 +1,181 @@
+//! Paths outside of `/v1`. They are pages, where pages are mounted; a program that calls one has left out the version.
+
+use host::runs::{ApiCode, Refusal};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName};
+
+use super::table::Table;
+
+/// The version of the protocol that a client speaks.
+const OPENWOP_VERSION: HeaderName = HeaderName::from_static("openwop-version");
+/// Browsers say with this why they ask.
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// The versions of the protocol that are served.
+const PROTOCOL_VERSIONS: [&str; 1] = ["1.0"];
+/// What a path of a version begins with.
+const ROOT: &str = "/v1";
+
+/// Whether a request for a page comes from a program that takes the host for something else than a console.
+///
+/// A key in a header or a version of the protocol says so. A cookie, a form or what browsers say of themselves says that it does not.
+/// Of the rest, whoever names media types without HTML does not want a page.
+pub(super) fn is_of_a_program(parts: &Parts) -> bool {
+    let headers = &parts.headers;
+    if has_bearer(headers) || headers.contains_key(OPENWOP_VERSION) {
+        return true;
+    }
+    let media = media_type(headers);
+    let is_of_console = headers.contains_key(COOKIE)
+        || headers.contains_key(SEC_FETCH_MODE)
+        || matches!(media.as_str(), "application/x-www-form-urlencoded" | "multipart/form-data")
+        || is_public_page(parts.uri.path());
+    !is_of_console && (media == "application/json" || accepts_no_html(headers))
+}
+
+/// Pages that anything may ask for without a session: health checks and tools ask for the first, browsers for its parts.
+fn is_public_page(path: &str) -> bool {
+    matches!(path, "/" | "/sign-in" | "/sign-out" | "/favicon.ico" | "/robots.txt")
+        || path.starts_with("/assets/")
+}
+
+fn has_bearer(headers: &HeaderMap) -> bool {
+    let schemes = headers.get_all(AUTHORIZATION).into_iter().filter_map(|value| value.to_str().ok());
+    schemes.filter_map(|value| value.split_once(' ')).any(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+}
+
+fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+fn accepts_no_html(headers: &HeaderMap) -> bool {
+    let html = |value: &http::HeaderValue| {
+        value.to_str().is_ok_and(|value| {
+            let value = value.to_ascii_lowercase();
+            value.contains("text/html") || value.contains("application/xhtml")
+        })
+    };
+    let accepted = headers.get_all(ACCEPT);
+    headers.contains_key(ACCEPT) && !accepted.iter().any(html)
+}
+
+/// What a program is told that calls such a path: which path to use. The path as it came is not repeated: it may hold a secret.
+pub(super) fn refusal(table: &Table, parts: &Parts) -> Refusal {
+    let meant = meant(table, parts.uri.path());
+    let version = parts.headers.get(OPENWOP_VERSION);
+    let refusal = if version.is_none_or(|version| version.to_str().is_ok_and(is_served)) {
+        let message = match meant {
+            Some(path) => format!("paths of this host begin with /v1/; use {path}"),
+            None => "paths of this host begin with /v1/; see /v1/openapi.json for all of them".to_owned(),
+        };
+        Refusal::new(ApiCode::ValidationError, message)
+    } else {
+        let message = "this host serves version 1 of the protocol; use a client for version 1, whose paths begin with /v1/";
+        Refusal::new(ApiCode::ProtocolVersionUnsupported, message)
+            .detail("protocolVersions", PROTOCOL_VERSIONS.to_vec())
+    };
+    match meant {
+        Some(path) => refusal.detail("path", path),
+        None => refusal,
+    }
+}
+
+/// Whether a header names a version that is served, by its major: `1` or `1.4`.
+fn is_served(version: &str) -> bool {
+    let (major, minor) = version.trim().split_once('.').unwrap_or((version.trim(), "0"));
+    major == "1" && !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The path that was probably meant, as the table has it.
+fn meant(table: &Table, path: &str) -> Option<&'static str> {
+    let path = path.strip_prefix("/v2/").map_or_else(|| path.to_owned(), |rest| format!("/{rest}"));
+    let (template, _) = table.find(&format!("{ROOT}{path}")).ok()??;
+    Some(template.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::routes::Gates;
+    use super::*;
+
+    fn parts(path: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = http::Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn programs_and_browsers_are_told_apart() {
+        const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        let program: [(&str, &[(&str, &str)]); 8] = [
+            ("/runs", &[("authorization", "Bearer k")]),
+            ("/runs", &[("authorization", "bearer k"), ("accept", BROWSER)]),
+            ("/", &[("authorization", "Bearer k")]),
+            ("/runs", &[("openwop-version", "2.0")]),
+            ("/runs", &[("accept", "application/json")]),
+            ("/runs", &[("accept", "*/*")]),
+            ("/runs/x/events", &[("accept", "text/event-stream")]),
+            ("/runs", &[("content-type", "application/json; charset=utf-8")]),
+        ];
+        for (path, headers) in program {
+            assert!(is_of_a_program(&parts(path, headers)), "{path} {headers:?}");
+        }
+        let console: [(&str, &[(&str, &str)]); 9] = [
+            ("/runs", &[("accept", BROWSER)]),
+            ("/runs", &[]),
+            ("/", &[("accept", "*/*")]),
+            ("/sign-in", &[("accept", "*/*")]),
+            ("/sign-in", &[("accept", "*/*"), ("content-type", "application/x-www-form-urlencoded")]),
+            ("/assets/app.css", &[("accept", "text/css,*/*;q=0.1")]),
+            ("/favicon.ico", &[("accept", "image/avif,image/webp,*/*;q=0.8")]),
+            ("/runs/x", &[("accept", "text/event-stream"), ("cookie", "session=1")]),
+            ("/runs/x", &[("accept", "text/event-stream"), ("sec-fetch-mode", "cors")]),
+        ];
+        for (path, headers) in console {
+            assert!(!is_of_a_program(&parts(path, headers)), "{path} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn the_path_that_was_meant_is_named() {
+        let table = Table::new(Gates::ALL);
+        for (path, meant) in [
+            ("/runs", Some("/v1/runs")),
+            ("/runs/a-secret", Some("/v1/runs/{runId}")),
+            ("/runs/a-secret:pause", Some("/v1/runs/{runId}:pause")),
+            ("/v2/runs", Some("/v1/runs")),
+            ("/openapi.json", Some("/v1/openapi.json")),
+            ("/foo", None),
+        ] {
+            let refusal = refusal(&table, &parts(path, &[]));
+            assert_eq!(refusal.code, ApiCode::ValidationError, "{path}");
+            assert_eq!(refusal.details.get("path").and_then(|path| path.as_str()), meant, "{path}");
+            assert!(refusal.message.contains(meant.unwrap_or("/v1/openapi.json")), "{refusal}");
+            assert!(!refusal.body().to_string().contains("a-secret"));
+        }
+    }
+
+    #[test]
+    fn versions_that_are_not_served_are_refused_and_version_one_is_not() {
+        let table = Table::new(Gates::ALL);
+        for (version, code) in [
+            ("1", ApiCode::ValidationError),
+            ("1.4", ApiCode::ValidationError),
+            ("2", ApiCode::ProtocolVersionUnsupported),
+            ("2.0", ApiCode::ProtocolVersionUnsupported),
+            ("1.", ApiCode::ProtocolVersionUnsupported),
+            ("11", ApiCode::ProtocolVersionUnsupported),
+            ("x", ApiCode::ProtocolVersionUnsupported),
+            ("", ApiCode::ProtocolVersionUnsupported),
+        ] {
+            let refusal = refusal(&table, &parts("/runs", &[("openwop-version", version)]));
+            assert_eq!(refusal.code, code, "{version:?}");
+            assert_eq!(refusal.details["path"], "/v1/runs");
+            assert!(!refusal.message.is_empty());
+        }
+    }
+}
