@@ -1,0 +1,102 @@
+//! What the log says of work that no caller waits for.
+
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex};
+
+use flow::store::{Cause, Change, Commit, CommitError, Done, RunStore};
+use storage::sqlite::SqliteRuns;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::{Setup, begin, caller, keep_time, on, status, to_the_end, workflows};
+
+/// The warnings of one thread, a line each.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let _ = write!(self.0, "{field}={value:?} ");
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("host")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(format!("{} ", event.metadata().level()));
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A store that fails to create children a few times.
+#[derive(Debug)]
+struct Childless {
+    store: SqliteRuns,
+    failures: Mutex<u32>,
+}
+
+impl RunStore for Childless {
+    fn commit(&self, commit: Commit, done: Done) {
+        let mut failures = self.failures.lock().unwrap();
+        let is_child = |change: &Change| matches!(change, Change::CreateRun { parent_run_id: Some(_), .. });
+        if *failures > 0 && commit.changes.iter().any(is_child) {
+            *failures -= 1;
+            done(Err(CommitError::Store(Cause::new("disk I/O error"))));
+            return;
+        }
+        drop(failures);
+        self.store.commit(commit, done);
+    }
+
+    crate::store::reads_of!(store);
+}
+
+/// Retries in the background were silent (finding 1 of the review of the code): a run that waited for a broken disk looked like any
+/// other.
+#[tokio::test]
+async fn each_retry_is_a_warning_with_its_cause_and_its_run() {
+    let log = Log::default();
+    let _told = tracing::subscriber::set_default(log.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
+    let runs = on(Arc::new(Childless { store, failures: Mutex::new(2) }), Setup::default());
+    for workflow in workflows() {
+        runs.register(&caller("acme"), &workflow).await.unwrap();
+    }
+    keep_time(&runs);
+    let run_id = begin(&runs, "patient").await;
+    to_the_end(&runs, &run_id).await;
+    assert_eq!(status(&runs, &run_id), "completed");
+    let lines = log.0.lock().unwrap().clone();
+    let retries: Vec<_> = lines.iter().filter(|line| line.contains("retrying")).collect();
+    assert_eq!(retries.len(), 2, "{lines:?}");
+    for (attempt, line) in (1..).zip(retries) {
+        for told in [
+            "WARN ".to_owned(),
+            format!("run.id=\"{run_id}\""),
+            format!("attempt={attempt} "),
+            "the store failed: disk I/O error".to_owned(),
+        ] {
+            assert!(line.contains(&told), "{told} in {line}");
+        }
+    }
+}
