@@ -92,8 +92,9 @@ fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16
         };
     }
     match status {
-        501 | 503 => answered!(Level::WARN),
-        500.. => answered!(Level::ERROR),
+        500 | 507 if answering.cause.is_some() => answered!(Level::ERROR),
+        // A handler or a page that failed has logged why.
+        500.. => answered!(Level::WARN),
         ..400 if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => answered!(Level::DEBUG),
         _ => answered!(Level::INFO),
     }
