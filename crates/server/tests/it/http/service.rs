@@ -103,8 +103,7 @@ impl Host {
     /// A host for suites whose nodes may use everything: stores, modules of packs, a model that pretends, one secret, and the MCP servers
     /// at these addresses.
     pub(crate) async fn start_equipped(servers: &[SocketAddr]) -> Self {
-        Self::start_equipped_with(Settings { test_seams: true, ..Settings::default() }, servers, None, None)
-            .await
+        Self::start_equipped_with(Settings { test_seams: true, ..Settings::default() }, servers, None).await
     }
 
     /// The same with other settings, and with the agents of packs.
