@@ -103,6 +103,8 @@ const UNREADABLE: &str = "cannot be read";
 
 #[cfg(test)]
 mod tests {
+    use flow::store::Cause;
+
     use super::*;
 
     #[test]
@@ -110,13 +112,13 @@ mod tests {
         let health = StoreHealth::default();
         let at = |now| health.trouble(Millis(now));
         assert_eq!(at(0), None);
-        health.committed(&Err(CommitError::Full), Millis(1_000));
+        health.committed(&Err(CommitError::Full(Cause::new("disk full"))), Millis(1_000));
         assert_eq!(at(1_000), Some(Trouble::Full));
         health.committed(&Err(CommitError::KeyTaken), Millis(1_500));
         assert_eq!(at(1_500), Some(Trouble::Full), "a refusal says nothing about the disk");
         health.committed(&Ok(()), Millis(2_000));
         assert_eq!(at(2_000), None);
-        health.committed(&Err(CommitError::Full), Millis(3_000));
+        health.committed(&Err(CommitError::Full(Cause::new("disk full"))), Millis(3_000));
         assert_eq!(at(3_000 + REMEMBERED_MS), None, "somebody has to be let in to try");
         health.damaged.store(true, Ordering::Relaxed);
         assert_eq!(at(u64::MAX), Some(Trouble::Damaged), "nothing repairs itself");
