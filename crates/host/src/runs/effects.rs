@@ -31,7 +31,6 @@ use crate::causes;
 use crate::hands::ledger::{Claim, Entry, Ledger, Unwritable};
 use crate::hands::{Asked, Performed, not_served, recorded};
 
-
 /// The answer of an input that nobody asked for.
 fn nothing() -> Reply {
     Reply::new(200, &Value::Null)
