@@ -80,7 +80,7 @@ impl Mcp {
                 if is_failure(&envelope) {
                     let cause = host::causes(&*envelope);
                     self.span.in_scope(|| {
-                        tracing::error!(tool = name, error.code = envelope.code(), cause, "a tool failed")
+                        tracing::error!(tool = name, error.code = envelope.code(), cause, "a tool failed");
                     });
                 }
                 refused(&envelope)
