@@ -28,7 +28,6 @@ mod tenants;
 mod tools;
 mod traces;
 mod triggers;
-mod warnings;
 mod webhooks;
 
 use std::path::Path;

@@ -105,7 +105,7 @@ async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
         json!({"workflowId": "noop", "tags": tags, "metadata": deep(4)}),
         json!({"workflowId": "noop", "configurable": {"recursionLimit": 1_000_000, "acme.anything": [1]}}),
         json!({"workflowId": "noop", "configurable": {"maxTokens": 2_000_000, "model": "m", "ai.model": "n"}}),
-        json!({"workflowId": "noop", "configurable": {"ai": {"model": "m"}, "promptOverrides": {}, "model": null}}),
+        json!({"workflowId": "noop", "configurable": {"ai": {"model": "m"}, "promptOverrides": {}}}),
     ];
     for body in accepted {
         let run_id = host.create_with(&body).await;
