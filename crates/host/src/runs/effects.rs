@@ -241,7 +241,7 @@ impl Runs {
         let _turn = self.inner.one_by_one.turn(id).await;
         // Held until the outcome is recorded: a host that stops waits for that.
         let _place = match &activity.request {
-            ActivityRequest::Call(_) => match self.place(run_id).await {
+            ActivityRequest::Call(_) => match self.place_at_work(run_id).await {
                 Some(place) => Some(place),
                 None => return Ok(()),
             },
@@ -299,7 +299,7 @@ impl Runs {
 
     /// A place at work for a call of a run. Nothing where the call is not to be made: its run ended while it waited, or the host is
     /// being stopped.
-    async fn place(&self, run_id: &str) -> Option<Place<'_>> {
+    async fn place_at_work(&self, run_id: &str) -> Option<Place<'_>> {
         let place = tokio::select! {
             biased;
             () = self.stopped() => None,
