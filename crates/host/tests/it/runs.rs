@@ -28,6 +28,7 @@ mod tenants;
 mod tools;
 mod traces;
 mod triggers;
+mod warnings;
 mod webhooks;
 
 use std::path::Path;

@@ -7,6 +7,8 @@ use server::http::Settings;
 
 use super::service::{Host, KEY, noop};
 
+type Headers<'h> = &'h [(&'h str, &'h str)];
+
 /// `webhooks_register` raised `KeyError: 'url'` after the subscription was made, and its generated secret was lost (finding 2 of the
 /// review of clients).
 #[tokio::test]
@@ -60,7 +62,7 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
     let host = Host::start_with_pages(Settings::default(), pages).await;
     let bearer = format!("Bearer {KEY}");
     let (key, json) = (("authorization", bearer.as_str()), ("accept", "application/json"));
-    let cases: [(&str, &str, &[(&str, &str)], u16, &str, Option<&str>); 9] = [
+    let cases: [(&str, &str, Headers<'_>, u16, &str, Option<&str>); 9] = [
         ("GET", "/runs", &[key, json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/runs", &[json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/runs/run_1", &[key], 400, "validation_error", Some("/v1/runs/{runId}")),
@@ -95,7 +97,7 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
     let browser = ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
     let cookie = ("cookie", "session=x");
     let form = ("content-type", "application/x-www-form-urlencoded");
-    let seen: [(&str, &str, &[(&str, &str)]); 5] = [
+    let seen: [(&str, &str, Headers<'_>); 5] = [
         ("GET", "/runs", &[browser]),
         ("GET", "/foo", &[]),
         ("GET", "/runs/run_1", &[cookie, ("accept", "text/event-stream")]),
