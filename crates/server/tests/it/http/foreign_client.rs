@@ -8,6 +8,8 @@ use server::http::Settings;
 use super::service::{Host, KEY, noop};
 
 type Headers<'h> = &'h [(&'h str, &'h str)];
+/// Method, path and headers; the status, the code and the path that are answered.
+type Case<'c> = (&'c str, &'c str, Headers<'c>, u16, &'c str, Option<&'c str>);
 
 /// `webhooks_register` raised `KeyError: 'url'` after the subscription was made, and its generated secret was lost (finding 2 of the
 /// review of clients).
@@ -62,7 +64,7 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
     let host = Host::start_with_pages(Settings::default(), pages).await;
     let bearer = format!("Bearer {KEY}");
     let (key, json) = (("authorization", bearer.as_str()), ("accept", "application/json"));
-    let cases: [(&str, &str, Headers<'_>, u16, &str, Option<&str>); 9] = [
+    let cases: [Case<'_>; 9] = [
         ("GET", "/runs", &[key, json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/runs", &[json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/runs/run_1", &[key], 400, "validation_error", Some("/v1/runs/{runId}")),
