@@ -1,9 +1,9 @@
 //! A real browser: Chromium, driven over `WebDriver` by the `chromedriver` of the same package.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use fantoccini::elements::Element;
 use fantoccini::error::CmdError;
@@ -64,21 +64,7 @@ impl Chromium {
             std::io::stderr().write_all(told.as_bytes()).unwrap();
             return None;
         }
-        let mut driver = Command::new(DRIVER)
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        let mut told = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = told
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| {
-                line.strip_suffix('.')?.split_once("successfully on port ")?.1.parse::<u16>().ok()
-            })
-            .expect("the driver says where it listens");
+        let (driver, mut told, port) = start_driver();
         // What else it says is read, so that it never waits for a reader.
         std::thread::spawn(move || told.for_each(drop));
         let profile = TempDir::new().unwrap();
@@ -173,4 +159,28 @@ impl Drop for Chromium {
         let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.driver.wait();
     }
+}
+
+/// Starts a driver and reads the port that it says it listens on.
+///
+/// The driver takes a free port of IPv4 and exits when the same port of IPv6 is in use by another test, so it is tried a few times.
+fn start_driver() -> (Child, Lines<BufReader<ChildStdout>>, u16) {
+    for _ in 0..8 {
+        let mut driver = Command::new(DRIVER)
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut told = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = told.by_ref().map_while(Result::ok).find_map(|line| {
+            line.strip_suffix('.')?.split_once("successfully on port ")?.1.parse::<u16>().ok()
+        });
+        match port {
+            Some(port) => return (driver, told, port),
+            None => drop(driver.wait()),
+        }
+    }
+    panic!("{DRIVER} ended eight times without saying where it listens");
 }
