@@ -64,7 +64,7 @@ impl Chromium {
             std::io::stderr().write_all(told.as_bytes()).unwrap();
             return None;
         }
-        let (driver, mut told, port) = start_driver();
+        let (driver, told, port) = start_driver();
         // What else it says is read, so that it never waits for a reader.
         std::thread::spawn(move || told.for_each(drop));
         let profile = TempDir::new().unwrap();

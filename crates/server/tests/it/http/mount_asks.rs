@@ -39,6 +39,13 @@ async fn status(host: &Host, run_id: &str) -> String {
     host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"].as_str().unwrap().to_owned()
 }
 
+/// Waits until a run waits for an answer, its own or that of a run below it.
+async fn until_it_waits(host: &Host, run_id: &str) {
+    while status(host, run_id).await != "waiting-input" {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// A person answers, with a key.
 async fn resolve(host: &Host, run_id: &str, node: &str, value: Value) -> Answer {
     host.post(&format!("/v1/runs/{run_id}/interrupts/{node}"), &json!({"resumeValue": value})).await
