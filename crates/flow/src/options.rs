@@ -91,11 +91,11 @@ const RESERVED: [&str; 13] = [
 ];
 
 /// Leaves out what a caller did not set. Typed clients send options that are not set as `null`, also those of `ai`, and an empty `extras`
-/// for keys of their own.
+/// for keys of their own. A credential stays, whatever it is: to name one is refused.
 pub fn drop_unset(configurable: &mut Map<String, Value>) {
-    configurable.retain(|_, value| !value.is_null());
+    configurable.retain(|name, value| !value.is_null() || name == "ai.credentialRef");
     if let Some(Value::Object(ai)) = configurable.get_mut("ai") {
-        ai.retain(|_, value| !value.is_null());
+        ai.retain(|name, value| !value.is_null() || name == "credentialRef");
     }
     if configurable.get("extras").and_then(Value::as_object).is_some_and(Map::is_empty) {
         configurable.remove("extras");
