@@ -1,6 +1,6 @@
 //! What stands for a caller's own words in a call that is offered.
 //!
-//! An example must not be able to speak for the caller: whoever sends it as it is would put words into the
+//! An example must not be able to speak for the caller: sent verbatim, it would put words into the
 //! record that nobody said. So each of these is refused where real words are wanted.
 
 /// For notes.

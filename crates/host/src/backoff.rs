@@ -5,7 +5,7 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How often something failed so far. Whoever retries logs each attempt with its cause.
+/// How often something failed so far. The caller that retries logs each attempt with its cause.
 pub(crate) struct Backoff {
     attempt: u32,
     pause: Duration,

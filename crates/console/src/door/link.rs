@@ -63,7 +63,7 @@ impl SignInLinks {
     /// How long a link works, in minutes.
     pub const LIFETIME_MINUTES: u64 = LIFETIME_MINUTES;
 
-    /// Issues a link for the key that is kept under `key`. The result is the path and query of the link; whoever follows it is
+    /// Issues a link for the key that is kept under `key`. The result is the path and query of the link; the person who follows it is
     /// signed in and sent to `path`, or to the overview if that is not a path of the console.
     ///
     /// # Errors

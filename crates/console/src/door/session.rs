@@ -2,7 +2,7 @@
 //!
 //! A cookie holds the hash that a key is kept under, a random text that tells its session from every other, when it ends, and a signature.
 //! The key itself is in it nowhere. Whether the key is still good and whether the session was ended is asked with each request, so revoking
-//! a key ends its sessions at once, and signing out ends one of them, whoever has a copy of its cookie.
+//! a key ends its sessions at once, and signing out ends one of them, including every copy of its cookie.
 
 use std::sync::Arc;
 

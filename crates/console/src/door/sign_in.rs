@@ -119,7 +119,7 @@ fn form(token: &str, wanted: &str, refusal: Option<&Refusal>) -> Markup {
     }
 }
 
-/// Ends a session, for every copy of its cookie. Whoever has none is signed out already.
+/// Ends a session, for every copy of its cookie. A request without a cookie is signed out already.
 pub(crate) async fn sign_out(console: &Arc<Shared>, session: Option<&Session>, form: &Fields) -> Response {
     let token = form.text(parts::CSRF_FIELD).unwrap_or_default();
     if session.is_some_and(|session| !session.owns(token)) {

@@ -95,7 +95,7 @@ fn fits(schema: Option<&Value>, value: &Value) -> Result<(), String> {
     }
 }
 
-/// How a run stands as its parent is told.
+/// The state of a run as it is reported to its parent.
 fn for_parent(status: RunStatus) -> RunStatus {
     if status.is_waiting() { status } else { RunStatus::Running }
 }

@@ -135,7 +135,7 @@ fn every_code_is_produced() {
         FailureCode::EffectOutcomeUnknown,
         FailureCode::HandoffTaskSchemaViolation,
         FailureCode::HandoffReturnSchemaViolation,
-        // These are told by the tests of budgets.
+        // The tests of budgets cover these.
         FailureCode::DecisionBudgetExceeded,
         FailureCode::AppendLimitExceeded,
         FailureCode::RunSizeExceeded,

@@ -51,7 +51,7 @@ fn what_becomes_of_a_delay_while_the_run_is_paused() {
     }
 }
 
-/// Finding 6 of the current suite: whatever a node waits for that is no person, its end is recorded before the pause, across restarts.
+/// Finding 6 of the current suite: unless a node waits for a person, its end is recorded before the pause, across restarts.
 #[test]
 fn a_run_is_paused_once_what_works_has_ended() {
     for crashes in [false, true] {
@@ -299,7 +299,7 @@ fn a_delay_beside_an_open_question_counts() {
     let mut world = World::new(&[document.clone()]);
     world.create("w");
     world.pass(50);
-    assert_eq!(world.status(), RunStatus::Failed, "the delay works, whoever is asked meanwhile");
+    assert_eq!(world.status(), RunStatus::Failed, "a delay counts as work, even beside an open question");
     document["settings"]["timeout"] = 150.into();
     let mut world = World::new(&[document]);
     world.create("w");

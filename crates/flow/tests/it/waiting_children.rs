@@ -54,7 +54,7 @@ fn a_parent_shows_what_its_child_waits_for() {
     }
 }
 
-/// Finding 3: a parent that has something to do of its own is running, whoever waits below it.
+/// Finding 3: a parent that has something to do of its own is running, even while a run below it waits.
 #[test]
 fn a_parent_that_works_is_running_whatever_its_child_waits_for() {
     let nodes = [

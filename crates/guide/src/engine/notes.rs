@@ -54,7 +54,7 @@ impl<'a> KeptNotes<'a> {
     }
 }
 
-/// What a caller is told whose notes were cut.
+/// The warning for a caller whose notes were cut.
 pub fn cut_words(sent: u64) -> String {
     format!(
         "Notes are {} bytes; the limit is {}. Only the beginning is kept and checked: shorten the notes, or put \

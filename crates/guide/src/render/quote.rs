@@ -1,6 +1,6 @@
 //! Text of a caller's within the words of the program.
 //!
-//! Notes, goals and context values come from whoever ran the session, perhaps on another machine. Shown as
+//! Notes, goals and context values come from the agent or user who ran the session, perhaps on another machine. Shown as
 //! they are they could imitate a section of the reply, so every line of them is marked as a quotation.
 
 /// Whether a character ends a line for somebody who reads: not only `\n`.

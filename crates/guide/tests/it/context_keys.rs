@@ -207,7 +207,7 @@ fn context_and_preferences_of_a_blocked_attempt_are_kept() {
     assert_eq!(harness.pending(&lenses).as_deref(), Some("lenses"), "the context was kept");
 }
 
-/// A change beyond what the author recommends is told once, with the attempt that makes it.
+/// A change beyond what the author recommends is reported once, with the attempt that makes it.
 #[test]
 fn preferences_beyond_the_recommendation_are_disclosed_by_the_blocked_attempt() {
     let source = json!({

@@ -1,4 +1,4 @@
-//! What a call is told whose notes were longer than what is kept of them.
+//! The warning in a reply to notes that are longer than the limit.
 
 use guide::engine::cut_words;
 use guide::record::{AdvanceOutcome, AttemptId, NodeId, OutputPayload};

@@ -45,7 +45,7 @@ pub(super) struct Outcome {
     pub(super) ended: Option<Box<RunState>>,
     /// The parent whose watchers look again at what is below it.
     stirs: Option<String>,
-    /// The parent that is told that this run waits for somebody, or goes on.
+    /// The parent to notify that this run waits for a person, or continues.
     waits: Option<String>,
     /// The children that were created with it, and have yet to begin.
     newborn: Vec<String>,

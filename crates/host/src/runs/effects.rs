@@ -140,7 +140,7 @@ impl Runs {
             return Ok(());
         }
         let Some(definition) = self.definition(tenant, &child.workflow_id)? else {
-            let message = "there is no workflow of the id that the node names";
+            let message = "the workflow that the node names was not found";
             let input = refuse(FailureCode::UnknownChildWorkflow, message);
             self.give(parent_id, input).await;
             return Ok(());

@@ -2,7 +2,7 @@
 //!
 //! A run that changes between waiting for somebody and going on tells its parent, which records it as `node.dispatched` with `childStatus`.
 //! A parent that does nothing but wait for such children waits for what the first of them waits for, and tells its own parent so.
-//! Whoever wants to answer looks through the runs below. When to look again is told on the feed of the run itself: a run that has come to
+//! A caller that wants to answer looks through the runs below. The feed of the run itself says when to look again: a run that has come to
 //! rest, or whose interrupt is closed, tells all runs above it.
 
 use flow::engine::Input;
@@ -15,7 +15,7 @@ use super::{Caller, Refusal, Runs};
 /// How many runs are looked through for what one of them waits for. Where there are more, they count as under way.
 pub const MAX_FAMILY: usize = 256;
 
-/// How a run stands as its parent is told: what it waits for, or that it goes on.
+/// The state of a run as reported to its parent: what it waits for, or that it continues.
 pub(super) fn for_parent(status: RunStatus) -> RunStatus {
     if status.is_waiting() { status } else { RunStatus::Running }
 }

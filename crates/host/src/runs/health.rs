@@ -8,7 +8,8 @@ use flow::store::CommitError;
 
 use super::{ApiCode, Refusal, Runs};
 
-/// For how long a write that failed is held against the store while nobody writes. Whoever asks again afterwards lets somebody try.
+/// How long one failed write makes the host unready while nothing else is written. Afterwards it counts as ready until a write
+/// fails again.
 const REMEMBERED_MS: u64 = 30_000;
 
 /// What was noticed of the store.
@@ -32,7 +33,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// What is wrong and what to do, for whoever asks whether the host is ready. It names nothing that is kept.
+    /// What is wrong and what to do, for callers of `/readyz`. It contains no stored data.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Damaged => {

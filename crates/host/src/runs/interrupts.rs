@@ -38,7 +38,7 @@ impl<'a> Recipient<'a> {
         Self { principal: &caller.principal, may_respond: caller.may(Scope::ApprovalsRespond) }
     }
 
-    /// A short name for what this recipient is shown. It is no secret.
+    /// A short name for what this recipient is shown. It is not secret.
     pub(super) fn tag(&self) -> String {
         let digest = Digest::of_bytes(format!("{}\0{}", self.may_respond, self.principal).as_bytes());
         digest.to_hex()[..12].to_owned()
@@ -263,7 +263,7 @@ impl Runs {
         Ok((token, loaded))
     }
 
-    /// A token for an interrupt, as text, issued to a principal. Whoever could not answer with it gets one to inspect with.
+    /// A token for an interrupt, as text, issued to a principal. A principal that could not answer with it gets one that can only inspect.
     pub(super) fn sign(&self, loaded: &Loaded, interrupt: &Interrupt, to: &Recipient<'_>) -> Option<String> {
         let secret = self.inner.options.token_secrets.first()?;
         // Counted from the beginning of the period, so that a reader who comes again gets the same token for a while.

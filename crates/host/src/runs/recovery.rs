@@ -50,7 +50,7 @@ impl Recovery {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a run has to be recovered, which is whoever asks first for it to do.
+    /// Whether a run still has to be recovered. The first caller that needs the run recovers it.
     fn take(&self, run_id: &str) -> bool {
         let mut left = self.left();
         !left.waiting.is_empty() && left.waiting.remove(run_id)

@@ -176,7 +176,7 @@ async fn a_key_can_do_what_its_scopes_say_and_sees_its_tenant_alone() {
     assert!(text(&slip.stderr).contains("`runs:read`"), "{}", text(&slip.stderr));
 }
 
-/// Finding M5: a server begins with an empty database only where it is told to, and the key of this machine then works.
+/// Finding M5: a server starts with an empty database only with `--new-database`, and the key of this machine then works.
 #[tokio::test]
 async fn a_new_database_is_begun_on_purpose() {
     let data = TempDir::new().unwrap();

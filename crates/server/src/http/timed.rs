@@ -12,7 +12,7 @@ use tokio::time::{Sleep, sleep};
 
 /// Gives the client of a request so long for its body. A reader who waits longer gets an [`io::ErrorKind::TimedOut`].
 ///
-/// For bodies that are read outside of this module: whoever reads them cannot forget the limit.
+/// For bodies that are read outside of this module: the reader cannot forget the limit.
 pub(super) fn timed(body: Body, time: Duration) -> Body {
     if body.is_end_stream() {
         return body;

@@ -20,7 +20,7 @@ const ROOT: &str = "/v1";
 /// Whether a request for a page comes from a program that takes the host for something else than a console.
 ///
 /// A key in a header or a version of the protocol says so. A cookie, a form or what browsers say of themselves says that it does not.
-/// Of the rest, whoever names media types without HTML does not want a page.
+/// Of the rest, a client that accepts no HTML does not want a page.
 pub(super) fn is_of_a_program(parts: &Parts) -> bool {
     let headers = &parts.headers;
     if has_bearer(headers) || headers.contains_key(OPENWOP_VERSION) {
@@ -61,7 +61,7 @@ fn accepts_no_html(headers: &HeaderMap) -> bool {
     headers.contains_key(ACCEPT) && !accepted.iter().any(html)
 }
 
-/// What a program is told that calls such a path: which path to use. The path as it came is not repeated: it may hold a secret.
+/// The error for a program that calls such a path. It says which path to use and does not repeat the given one, which may hold a secret.
 pub(super) fn refusal(table: &Table, parts: &Parts) -> Refusal {
     let meant = meant(table, parts.uri.path());
     let version = parts.headers.get(OPENWOP_VERSION);

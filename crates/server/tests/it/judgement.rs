@@ -51,7 +51,7 @@ async fn a_forgotten_context_key_blocks_and_what_was_sent_is_kept() {
     assert_eq!(shown.facts["pending"]["stepId"], "observe", "the context was kept: {}", shown.text);
 }
 
-/// Finding B1 where nothing stops the run: the guarded step is shown, and the gap is told.
+/// Finding B1 where nothing stops the run: the guarded step is shown, and the gap is reported.
 #[tokio::test]
 async fn a_run_that_never_stops_shows_the_guarded_step_with_a_critical_gap() {
     let directory = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ async fn a_preference_sent_with_a_blocked_attempt_holds_after_a_restart() {
     assert_eq!(back.facts["preferences"]["autonomy"], "guided", "{}", back.text);
 }
 
-/// Finding B4: evidence that is not kept convinces nobody, and cut notes are told with both sizes.
+/// Finding B4: checks ignore text that is not stored, and the reply states both sizes of cut notes.
 #[tokio::test]
 async fn notes_are_judged_by_what_is_kept_of_them() {
     let directory = tempfile::tempdir().unwrap();

@@ -42,7 +42,7 @@ impl Inspection {
     /// Opens a database that is there.
     ///
     /// # Errors
-    /// When it cannot be opened, is no database, or is of a newer version.
+    /// When the file cannot be opened, is not a database, or has a newer version.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let connection = if has_log(path) {
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?

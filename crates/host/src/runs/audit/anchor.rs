@@ -1,6 +1,6 @@
 //! The newest checkpoint of each audit log, in a file outside the database.
 //!
-//! Whoever can change the database can delete entries together with the checkpoints that name them. A copy of the newest checkpoint in a
+//! An attacker who can change the database can delete entries together with the checkpoints that name them. A copy of the newest checkpoint in a
 //! file of its own shows that. It is written after its checkpoint is in the database, so it is never ahead of it; where it is, the database
 //! has lost something: entries were deleted, an old copy was put back, or the disk lost what it had acknowledged. The file costs nothing
 //! per commit: it is written when a log is signed. A data directory without it is whole; the next checkpoint makes it.

@@ -25,7 +25,7 @@ impl Runs {
                     let message = "the scopes of the key were changed; ask again";
                     return Refusal::new(ApiCode::Unauthenticated, message);
                 }
-                // The store could not be read. Whoever was let in stays until it can be.
+                // The store could not be read: open streams stay open until it can be.
                 Err(refusal) if refusal.code.status() >= 500 => {}
                 Err(refusal) => return refusal,
             }

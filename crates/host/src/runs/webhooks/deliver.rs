@@ -262,8 +262,8 @@ impl Runs {
         Some(Call { url, headers, body: body.to_string().into_bytes() })
     }
 
-    /// Whether the address of a run gets a token to answer with: whoever named the address may respond, and is the principal that
-    /// the answer counts for.
+    /// Whether the callback address of a run gets a token to answer with. The creator of the run named the address and must be
+    /// allowed to respond: the answer counts as theirs.
     fn callback_may_respond(&self, genesis: &Genesis) -> bool {
         // The address of a branch was named by the creator of the run that it was forked from, perhaps over several forks.
         let mut fork = genesis.fork.clone();

@@ -164,7 +164,7 @@ async fn restarted(host: Host) -> Host {
     Host { runs, store, folder }
 }
 
-/// Finding M1: what was signed and is gone is found by whoever asks for all of the log, and named.
+/// Finding M1: verifying the whole log finds and names signed entries that are gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_was_cut_off_is_found_out_whatever_else_is_deleted() {
     let cut = |from: u64| format!("DELETE FROM audit WHERE sequence >= {from}");

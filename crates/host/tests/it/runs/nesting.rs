@@ -133,7 +133,7 @@ async fn a_parent_stands_as_the_child_that_it_waits_for() {
     runs.recover().await.unwrap();
     keep_time(&runs);
     assert_eq!(listed(&runs), ["gated", "inner", "outer"]);
-    assert_eq!(super::events(&runs, "acme", &run_id).len(), events, "nothing is told twice");
+    assert_eq!(super::events(&runs, "acme", &run_id).len(), events, "no event is recorded twice");
     let leaf = runs.waiting(&by, &run_id).await.unwrap().remove(0);
     runs.resolve(&by, &leaf.run_id, "gate", json!({"action": "accept"}), None).await.unwrap();
     to_the_end(&runs, &run_id).await;

@@ -721,7 +721,7 @@ async fn every_node_of_a_surface_gives_what_its_surface_answers() {
     play(None).await;
 }
 
-/// Finding A1: what an edge without ports brings along is no argument of any surface, so a run died after a person had approved.
+/// Finding A1: an edge without ports passed an argument that no surface declares, so a run failed after a person had approved.
 #[tokio::test]
 async fn every_node_of_a_surface_may_follow_a_gate_a_variable_or_a_condition() {
     for source in sources() {

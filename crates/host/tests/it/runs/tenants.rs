@@ -107,7 +107,7 @@ proptest! {
                         let request = json!({"workflowId": workflow_id, "scopeId": "s", "tags": ["t"]});
                         let run_id = create(&host.runs, &acme, &request).await;
                         if workflow_id == "parent" {
-                            // Its child is created first and says afterwards that it waits: that is no change of another tenant's.
+                            // The child reports that it waits after it was created; the other tenant did not cause that change.
                             until_status(&host.runs, &run_id, "waiting-approval").await;
                         }
                         mine.push(run_id);

@@ -352,7 +352,7 @@ async fn a_run_that_needs_a_person_calls_its_own_address_with_a_token_that_works
     assert!(!kept.to_string().contains(token), "the token is kept nowhere");
 }
 
-/// Finding H1: an address gets a token to answer with only where whoever named it may respond.
+/// Finding H1: an address gets a token to answer with only if the creator of the run may respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
     let host = host_that_delivers().await;

@@ -97,7 +97,7 @@ async fn a_parent_takes_its_children_along() {
         host.register(&workflow).await;
     }
     let parent = host.create("conformance-interrupt-parent-child-cancel").await;
-    // Whoever is told the name of a child can read it, at once.
+    // A child run can be read as soon as its id is known.
     let read = host.get(&format!("/v1/runs/{parent}")).await.expect(200);
     let child = read["childRuns"][0]["runId"].as_str().unwrap().to_owned();
     host.get(&format!("/v1/runs/{child}")).await.expect(200);

@@ -237,7 +237,7 @@ async fn an_event_that_is_delivered_twice_is_answered_the_same_and_another_one_i
     }
 }
 
-/// Finding H1: whoever may only read a run cannot approve with what reading shows.
+/// Finding H1: a caller that may only read a run cannot approve with what reading shows.
 #[tokio::test]
 async fn a_key_that_may_not_respond_is_shown_no_token_that_answers() {
     let host = Host::start().await;

@@ -343,7 +343,7 @@ fn long_answers(run_id: &str) -> [(String, &'static str); 4] {
     ]
 }
 
-/// Finding M2: streams and long polls of a key end with it, whoever revokes it and however it ends.
+/// Finding M2: streams and long polls of a key end with it, however the key ends.
 #[tokio::test]
 async fn what_a_key_opened_ends_with_it() {
     let scopes = || vec![Scope::RunsRead, Scope::RunsCreate, Scope::ManifestRead];
