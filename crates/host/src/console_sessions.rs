@@ -2,7 +2,7 @@
 //!
 //! A session is a signed cookie, and nothing is kept of it while it is good. What is kept is that one was ended: a list in memory and in one
 //! small file, so that a copy of the cookie opens nothing after a restart either. An entry goes when its session would have ended anyway.
-//! A key that signs out very often does not make the list grow: past [`MAX_PER_KEY`] entries all sessions of the key that began until
+//! A key that signs out very often does not make the list grow: past `MAX_PER_KEY` entries all sessions of the key that began until
 //! then are ended with one entry.
 
 use std::collections::BTreeMap;
