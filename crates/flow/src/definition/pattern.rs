@@ -88,7 +88,7 @@ impl Cost {
         Some(Self { bytes: cost.bytes.saturating_mul(2).saturating_add(BASE_BYTES), ..cost })
     }
 
-    /// The parser bounds the nesting, so this is no deeper.
+    /// Recursion is bounded: the parser limits the nesting.
     fn of_hir(hir: &Hir) -> Self {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => Self::places(1, 0),

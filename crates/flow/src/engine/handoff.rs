@@ -11,7 +11,7 @@ use crate::event::EventKind;
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
-/// The input by which a conformance suite chooses what is tried in its own workflows, where the host serves mocks. It is no part of
+/// The input by which a conformance suite chooses what is tried in its own workflows, where the host serves mocks. It is not part of
 /// the task.
 const SCENARIO: &str = "scenario";
 /// The scenario in which the agent gives back nothing of what it has to.

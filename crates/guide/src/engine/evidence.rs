@@ -271,7 +271,7 @@ impl Evidence {
 
     /// The context that the step has to leave behind, and declared keys that have a value of another type.
     ///
-    /// A run that stops goes on with no declared key of another type, whoever sent it. One that never stops
+    /// A run that stops does not continue while a declared key has the wrong type, even one set earlier. One that never stops
     /// discloses what this very call sent: the rest is disclosed already.
     pub(super) fn take_context(&mut self, step: &Step, judged: &JudgedContext<'_>) {
         let JudgedContext { declared, context, sent, autonomy } = *judged;

@@ -267,7 +267,7 @@ async fn archives_are_received_a_few_at_a_time() {
         stream.write_all(head.as_bytes()).await.unwrap();
         senders.push(stream);
     }
-    // The four are on their way; once they are here, there is no fifth.
+    // Once the host receives four uploads, it refuses a fifth.
     let refused = loop {
         let answer = host.put(path, &[], b"x").await;
         if answer.status == 429 {
