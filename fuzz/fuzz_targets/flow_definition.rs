@@ -12,10 +12,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use canon::time::Timestamp;
 use canon::json;
 use flow::definition::{Capabilities, Definition, NodeType};
 use flow::engine::{Decision, DrainPolicy, Effect, GuideResult, Input, Limits, Told, decide};
-use flow::event::{Event, EventKind, Millis, wire};
+use flow::event::{Event, EventKind, wire};
 use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
@@ -71,13 +72,13 @@ struct Run<'d> {
     state: RunState,
     events: Vec<Event>,
     due: VecDeque<Input>,
-    now: Millis,
+    now: Timestamp,
 }
 
 fn drive(definition: &Definition, source: &mut Unstructured<'_>) -> Result<()> {
     let genesis = genesis(definition);
     let state = RunState::new(definition, genesis.clone());
-    let now = Millis(1_793_000_000_000);
+    let now = Timestamp(1_793_000_000_000);
     let mut run = Run { definition, genesis, state, events: Vec::new(), due: VecDeque::new(), now };
     run.take(Input::Create, source)?;
     for _ in 0..STEPS {
@@ -145,7 +146,7 @@ impl Run<'_> {
             }
             self.due.extend(match effect {
                 Effect::SetTimer { timer, at } => {
-                    self.now = self.now.max(Millis(at.0.min(self.now.0 + 1_000_000)));
+                    self.now = self.now.max(Timestamp(at.0.min(self.now.0 + 1_000_000)));
                     Some(Input::TimerDue { timer })
                 }
                 Effect::StartChild(start) => Some(if source.arbitrary()? {

@@ -7,9 +7,10 @@
 
 use std::sync::{Arc, LazyLock};
 
+use canon::time::Timestamp;
 use flow::definition::{Capabilities, Definition};
 use flow::engine::{Input, Limits, decide};
-use flow::event::{Event, EventKind, Millis, wire};
+use flow::event::{Event, EventKind, wire};
 use flow::run::{Genesis, SharedGenesis};
 use flow::snapshot::snapshot;
 use flow::state::RunState;
@@ -23,7 +24,7 @@ static WORKFLOW: LazyLock<(Definition, SharedGenesis)> = LazyLock::new(|| {
     (definition, genesis)
 });
 
-const NOW: Millis = Millis(1_793_000_000_000);
+const NOW: Timestamp = Timestamp(1_793_000_000_000);
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, rest)) = bytes.split_first() else { return };
@@ -87,7 +88,7 @@ fn plausible(source: &mut Unstructured<'_>) -> Result<Vec<Event>> {
                 ])?
                 .map(str::to_owned),
             payload,
-            timestamp: Millis(NOW.0.saturating_sub(source.int_in_range(0..=1000)?)),
+            timestamp: Timestamp(NOW.0.saturating_sub(source.int_in_range(0..=1000)?)),
             causation_id: None,
         });
     }

@@ -6,9 +6,9 @@
 //! * A signature stands for one body.
 #![no_main]
 
+use canon::time::Timestamp;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use flow::event::Millis;
 use flow::token::{Intent, InterruptToken, TokenError};
 use libfuzzer_sys::fuzz_target;
 
@@ -17,7 +17,7 @@ const OLD: [u8; 32] = [8; 32];
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
-    if let Ok(token) = InterruptToken::verify(&text, &[SECRET, OLD], Millis(0)) {
+    if let Ok(token) = InterruptToken::verify(&text, &[SECRET, OLD], Timestamp(0)) {
         assert!([SECRET, OLD].iter().any(|secret| token.sign(secret) == text), "another spelling of a token");
     }
     // What an author can put in is a name; every name comes back as it was.
@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
         intent: if bytes.len() % 2 == 0 { Intent::Resolve } else { Intent::Inspect },
     };
     let signed = token.sign(&OLD);
-    let read = InterruptToken::verify(&signed, &[SECRET, OLD], Millis(0));
+    let read = InterruptToken::verify(&signed, &[SECRET, OLD], Timestamp(0));
     match read {
         Ok(read) => assert_eq!(read, token),
         Err(TokenError::Expired) => assert_eq!(token.expires_at, 0),
@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     // A body of a token, with a signature that does not belong to it.
     let (_, signature) = signed.split_once('.').expect("a token has two parts");
     let forged = format!("{}.{signature}", URL_SAFE_NO_PAD.encode(bytes));
-    if let Ok(read) = InterruptToken::verify(&forged, &[SECRET, OLD], Millis(0)) {
+    if let Ok(read) = InterruptToken::verify(&forged, &[SECRET, OLD], Timestamp(0)) {
         assert_eq!(read, token, "a signature stands for another body");
     }
 });

@@ -7,7 +7,7 @@
 //! bytes. Beside them live the other things that must be the same everywhere:
 //! [typed ids](crate::id), [byte budgets](crate::budget) with the one truncation
 //! marker, [the one error envelope](crate::error), and the way to guess what a misspelt
-//! name [was meant to be](crate::nearest).
+//! name [was meant to be](crate::nearest), and [moments](crate::time) with their one spelling.
 //!
 //! ```
 //! use canon::{digest::Digest, json};
@@ -38,6 +38,7 @@ pub mod error;
 pub mod id;
 pub mod json;
 pub mod nearest;
+pub mod time;
 
 /// What the exported macros expand to. Not an interface: it changes without notice.
 #[doc(hidden)]

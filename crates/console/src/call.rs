@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use host::guided::Guided;
 use host::runs::{ApiCode, Caller, Refusal, Runs, Scope};
 use maud::{Markup, html};
@@ -26,7 +26,7 @@ pub struct Call {
     /// What was sent with a form.
     pub form: Fields,
     /// When it is.
-    pub now: Millis,
+    pub now: Timestamp,
     /// The handle that this is the provider of.
     pub(crate) handle: Handle,
     /// The path that was asked for.
@@ -125,13 +125,13 @@ impl Call {
     }
 
     /// A moment, in words, with the exact one beside.
-    pub fn time(&self, moment: Millis) -> Markup {
+    pub fn time(&self, moment: Timestamp) -> Markup {
         parts::time(moment, self.now)
     }
 
     /// A moment as the protocol writes it.
     pub fn timestamp(&self, text: &str) -> Markup {
-        match flow::event::wire::parse_timestamp(text) {
+        match Timestamp::parse(text) {
             Some(moment) => self.time(moment),
             None => html! { (text) },
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use host::console_sessions::EndedSessions;
 use host::guided::Tenants;
 use host::plugins::Plugins;
@@ -107,7 +107,7 @@ impl Console {
     /// The console of a host.
     pub fn with_facts(options: Options, facts: Facts) -> Self {
         let https = options.runs.public_url().starts_with("https://");
-        let (ended, trouble) = EndedSessions::open(&options.data_dir, Millis(options.clock.now_ms()));
+        let (ended, trouble) = EndedSessions::open(&options.data_dir, Timestamp(options.clock.now_ms()));
         if let Some(error) = trouble {
             tracing::warn!(%error, "cannot read the list of ended console sessions; everybody has to sign in again");
         }
@@ -141,7 +141,7 @@ impl Console {
 }
 
 impl Shared {
-    pub(crate) fn now(&self) -> Millis {
-        Millis(self.clock.now_ms())
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp(self.clock.now_ms())
     }
 }

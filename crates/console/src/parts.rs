@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn states_moments_and_values_as_markup() {
-        let moment = flow::event::Millis(1_700_000_000_000);
+        let moment = canon::time::Timestamp(1_700_000_000_000);
         let cases = [
             (status("waiting-input"), r#"<span class="status wait">waiting input</span>"#),
             (status("\"><b>"), r#"<span class="status calm">&quot;&gt;&lt;b&gt;</span>"#),

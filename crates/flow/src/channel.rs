@@ -4,11 +4,11 @@ mod reach;
 
 use std::collections::BTreeMap;
 
+use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::definition::channel::Reducer;
 use crate::definition::{Channel, Definition, Node};
-use crate::event::Millis;
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
@@ -23,7 +23,7 @@ pub struct ChannelState {
     /// What is there.
     pub value: Value,
     /// When each entry was written, where entries age.
-    times: Vec<Millis>,
+    times: Vec<Timestamp>,
 }
 
 /// What a write is combined under.
@@ -51,7 +51,7 @@ impl ChannelState {
     }
 
     /// Combines a write with what is there.
-    pub fn write(current: Option<Self>, write: &Value, at: Millis, rules: &Rules<'_>) -> Self {
+    pub fn write(current: Option<Self>, write: &Value, at: Timestamp, rules: &Rules<'_>) -> Self {
         let mut state = current.unwrap_or_else(|| Self::of_default(Value::Null));
         match rules.reducer {
             // What is not made of entries has no times: those of an earlier reducer would age what stands there now.
@@ -99,7 +99,7 @@ impl ChannelState {
                     text => Map::from_iter([("feedback".to_owned(), text.clone())]),
                 };
                 let mut entry = entry;
-                entry.entry("timestamp").or_insert_with(|| crate::event::wire::timestamp(at).into());
+                entry.entry("timestamp").or_insert_with(|| at.to_rfc3339().into());
                 entry.entry("iteration").or_insert_with(|| iteration.into());
                 state.push(Value::Object(entry), at);
             }
@@ -108,7 +108,7 @@ impl ChannelState {
     }
 
     /// Drops the entries that are too old at a moment.
-    pub fn expire(&mut self, ttl_ms: Option<u64>, now: Millis) {
+    pub fn expire(&mut self, ttl_ms: Option<u64>, now: Timestamp) {
         let Some(ttl) = ttl_ms else { return };
         let old = self.times.iter().take_while(|written| now.since(**written) > ttl).count();
         self.drop_first(old);
@@ -142,7 +142,7 @@ impl ChannelState {
 
     /// The entries with their times, as `{value, _ts}`.
     pub fn entries(&self) -> Value {
-        let times = self.times.iter().copied().chain(std::iter::repeat(Millis(0)));
+        let times = self.times.iter().copied().chain(std::iter::repeat(Timestamp(0)));
         self.items().iter().zip(times).map(|(value, time)| entry(value, time)).collect()
     }
 
@@ -150,7 +150,7 @@ impl ChannelState {
         self.value.as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn push(&mut self, item: Value, at: Millis) {
+    fn push(&mut self, item: Value, at: Timestamp) {
         match &mut self.value {
             Value::Array(items) => {
                 // Entries of a default have no time of their own: they are as old as the first write.
@@ -179,7 +179,7 @@ impl ChannelState {
     }
 }
 
-fn entry(value: &Value, written: Millis) -> Value {
+fn entry(value: &Value, written: Timestamp) -> Value {
     serde_json::json!({"value": value, "_ts": written.0})
 }
 
@@ -203,7 +203,7 @@ pub fn check_write(
     node: &Node,
     write: &Value,
     current: Option<&ChannelState>,
-    now: Millis,
+    now: Timestamp,
 ) -> Result<(), RunError> {
     check_writer(name, channel, node)?;
     check_value(name, channel, write, current, now)
@@ -223,7 +223,7 @@ fn check_value(
     channel: &Channel,
     write: &Value,
     current: Option<&ChannelState>,
-    now: Millis,
+    now: Timestamp,
 ) -> Result<(), RunError> {
     check_shape(name, channel, write)?;
     let most = channel.max_size.filter(|_| channel.reducer != Reducer::Append);
@@ -274,7 +274,7 @@ pub(crate) fn check_writes<'a>(
     states: &BTreeMap<String, ChannelState>,
     node: &Node,
     writes: impl Iterator<Item = (&'a str, &'a Value)>,
-    now: Millis,
+    now: Timestamp,
 ) -> Result<(), RunError> {
     let mut after: BTreeMap<&str, ChannelState> = BTreeMap::new();
     for (name, write) in writes {

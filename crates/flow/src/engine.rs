@@ -36,6 +36,7 @@ mod recover;
 pub mod replay;
 mod turn;
 
+use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
 pub use self::guide::{Deliverable, Equipment, Guide, GuideFailure, GuideResult, ManifestSource, Upstream};
@@ -43,7 +44,7 @@ pub use self::limits::Limits;
 pub(crate) use self::nodes::conformance::COST_ATTRIBUTES;
 use self::turn::Turn;
 use crate::definition::Definition;
-use crate::event::{Event, Millis};
+use crate::event::Event;
 use crate::interrupt::Via;
 use crate::run::RunStatus;
 use crate::state::RunState;
@@ -108,7 +109,7 @@ pub fn decide(
     definition: &Definition,
     state: &mut RunState,
     input: Input,
-    now: Millis,
+    now: Timestamp,
     limits: &Limits,
     children: &dyn Children,
 ) -> Result<Decision, Refusal> {
@@ -282,7 +283,7 @@ pub enum Effect {
         /// What for.
         timer: TimerKey,
         /// When.
-        at: Millis,
+        at: Timestamp,
     },
     /// The timer is not needed any more.
     ClearTimer {
@@ -498,7 +499,7 @@ pub enum Refusal {
     #[error("{}", if *.draining { "the run is being paused: it halts once its running nodes have ended" } else { "the run is paused" })]
     Paused {
         /// Since when, or when it was asked for.
-        since: Millis,
+        since: Timestamp,
         /// Whether nodes still work.
         draining: bool,
     },

@@ -4,26 +4,10 @@ mod kind;
 pub(crate) mod size;
 pub mod wire;
 
+use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
 pub use self::kind::EventKind;
-
-/// A moment, in milliseconds since 1970-01-01 UTC. It is always passed in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Millis(pub u64);
-
-impl Millis {
-    /// The moment that is so many milliseconds later.
-    #[must_use]
-    pub const fn plus(self, milliseconds: u64) -> Self {
-        Self(self.0.saturating_add(milliseconds))
-    }
-
-    /// How many milliseconds lie between an earlier moment and this one.
-    pub const fn since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
-}
 
 /// One fact of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +21,7 @@ pub struct Event {
     /// The rest.
     pub payload: Map<String, Value>,
     /// When it was recorded.
-    pub timestamp: Millis,
+    pub timestamp: Timestamp,
     /// The event that caused it, where that is known, as its id.
     pub causation_id: Option<String>,
 }

@@ -81,8 +81,10 @@ fn state_difference(a: &Value, b: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use canon::time::Timestamp;
+
     use super::*;
-    use crate::event::{EventKind, Millis};
+    use crate::event::EventKind;
 
     fn event(sequence: u64, kind: EventKind, payload: &Value) -> Event {
         Event {
@@ -90,7 +92,7 @@ mod tests {
             kind,
             node_id: None,
             payload: payload.as_object().unwrap().clone(),
-            timestamp: Millis(sequence),
+            timestamp: Timestamp(sequence),
             causation_id: (sequence > 0).then(|| format!("evt_source_{}", sequence - 1)),
         }
     }

@@ -5,11 +5,11 @@ mod status;
 use std::sync::Arc;
 
 use canon::digest::Digest;
+use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::status::RunStatus;
-use crate::event::Millis;
 use crate::trace::TraceParent;
 
 /// The facts that a run is created with. They are recorded once, beside the log, and never change:
@@ -48,7 +48,7 @@ pub struct Genesis {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,
     /// When.
-    pub created_at: MillisText,
+    pub created_at: Timestamp,
     /// The version of the engine that it runs under, where one was forced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forced_engine_version: Option<u64>,
@@ -81,16 +81,6 @@ pub struct Triggered {
     /// What that node gives; nothing where there is none.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub data: Map<String, Value>,
-}
-
-/// A moment in JSON, as milliseconds.
-pub type MillisText = u64;
-
-impl Genesis {
-    /// When the run was created.
-    pub const fn created(&self) -> Millis {
-        Millis(self.created_at)
-    }
 }
 
 /// The run that started another.

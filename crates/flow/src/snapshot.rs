@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use canon::time::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::definition::Definition;
-use crate::event::Millis;
-use crate::event::wire::{LOG_SCHEMA_VERSION, timestamp};
+use crate::event::wire::LOG_SCHEMA_VERSION;
 use crate::mask;
 use crate::redact;
 use crate::run::{ForkMode, RunStatus};
@@ -17,7 +17,7 @@ use crate::state::{Child, Interrupt, NodeState, NodeStatus, RunError, RunState};
 pub const ENGINE_VERSION: u64 = 1;
 
 /// The snapshot of a run. The token of an interrupt is the host's to add.
-pub fn snapshot(definition: &Definition, state: &RunState, now: Millis) -> Value {
+pub fn snapshot(definition: &Definition, state: &RunState, now: Timestamp) -> Value {
     serde_json::to_value(Snapshot::of(definition, state, now))
         .expect("names are texts, so nothing can be refused")
 }
@@ -129,7 +129,7 @@ struct NodeShown<'s> {
 
 impl<'s> Snapshot<'s> {
     /// The snapshot at a moment, which counts for values that expire.
-    pub fn of(definition: &'s Definition, state: &'s RunState, now: Millis) -> Self {
+    pub fn of(definition: &'s Definition, state: &'s RunState, now: Timestamp) -> Self {
         let genesis = &*state.genesis;
         let (parent, fork) = (genesis.parent.as_ref(), genesis.fork.as_ref());
         let is_open = !state.status.is_terminal();
@@ -138,7 +138,7 @@ impl<'s> Snapshot<'s> {
             agent: state.agent.as_ref(),
             channels: channels(definition, state, now),
             child_runs: state.children.iter().map(ChildRun::of).collect(),
-            completed_at: state.completed_at.map(timestamp),
+            completed_at: state.completed_at.map(Timestamp::to_rfc3339),
             configurable: configurable(&genesis.configurable),
             current_node_id: current,
             engine_version: genesis.forced_engine_version.unwrap_or(ENGINE_VERSION).to_string(),
@@ -154,11 +154,11 @@ impl<'s> Snapshot<'s> {
             parent_node_id: parent.map(|parent| parent.node_id.as_str()),
             parent_run_id: parent.map(|parent| parent.run_id.as_str()),
             parent_seq: fork.map(|fork| fork.from_sequence),
-            paused_at: state.paused.filter(|_| is_open).map(|(since, _)| timestamp(since)),
+            paused_at: state.paused.filter(|_| is_open).map(|(since, _)| since.to_rfc3339()),
             run_id: &genesis.run_id,
             run_orchestrator: state.orchestrator.as_ref(),
             source_run_id: fork.map(|fork| fork.source_run_id.as_str()),
-            started_at: state.started_at.map(timestamp),
+            started_at: state.started_at.map(Timestamp::to_rfc3339),
             status: state.status.as_str(),
             tags: &genesis.tags,
             variables: mask::variables(definition, &state.variables),
@@ -182,12 +182,12 @@ impl<'s> OpenInterrupt<'s> {
     fn of(open: &'s Interrupt) -> Self {
         Self {
             data: &open.data,
-            deadline: open.deadline.map(timestamp),
+            deadline: open.deadline.map(Timestamp::to_rfc3339),
             interrupt_id: &open.id,
             key: &open.key,
             kind: &open.kind,
             node_id: &open.node_id,
-            requested_at: timestamp(open.requested_at),
+            requested_at: open.requested_at.to_rfc3339(),
             resume_schema: open.resume_schema.as_ref(),
         }
     }
@@ -213,7 +213,7 @@ fn inputs(definition: &Definition, state: &RunState) -> Map<String, Value> {
     shown
 }
 
-fn channels(definition: &Definition, state: &RunState, now: Millis) -> Map<String, Value> {
+fn channels(definition: &Definition, state: &RunState, now: Timestamp) -> Map<String, Value> {
     let shown = state.channels.iter().filter_map(|(name, channel)| {
         let declared = definition.channels.get(name);
         let mut channel = channel.clone();
@@ -237,11 +237,11 @@ impl<'s> NodeShown<'s> {
         let has_outputs = !state.outputs.is_empty();
         Self {
             attempt: state.attempt,
-            completed_at: state.ended_at.map(timestamp),
+            completed_at: state.ended_at.map(Timestamp::to_rfc3339),
             error: state.error.as_ref().map(shown_error),
             iteration: Some(state.iteration).filter(|iteration| *iteration > 0),
             outputs: has_outputs.then(|| mask::outputs(definition.masking, sensitive, &state.outputs)),
-            started_at: state.started_at.map(timestamp),
+            started_at: state.started_at.map(Timestamp::to_rfc3339),
             status: state.status.as_str(),
         }
     }

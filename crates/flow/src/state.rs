@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use canon::digest::Digest;
+use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::channel::ChannelState;
 use crate::definition::{Definition, NodeIndex};
 use crate::engine::DrainPolicy;
 use crate::engine::bounds::Rounds;
-use crate::event::{Event, Millis};
+use crate::event::Event;
 use crate::failure::FailureCode;
 use crate::run::{RunStatus, SharedGenesis};
 
@@ -54,17 +55,17 @@ pub struct RunState {
     /// What it was told that decided nothing, for the limit.
     pub rounds: Rounds,
     /// When it began.
-    pub started_at: Option<Millis>,
+    pub started_at: Option<Timestamp>,
     /// When it ended.
-    pub completed_at: Option<Millis>,
+    pub completed_at: Option<Timestamp>,
     /// Since when it is paused, and how, where it is.
-    pub paused: Option<(Millis, DrainPolicy)>,
+    pub paused: Option<(Timestamp, DrainPolicy)>,
     /// For how long it was paused before, in milliseconds.
     pub paused_ms: u64,
     /// The pause that begins once the nodes that work have ended, where somebody wants one.
     pub draining: Option<Draining>,
     /// Since when it only waits for people, where it does.
-    pub waiting_since: Option<Millis>,
+    pub waiting_since: Option<Timestamp>,
     /// For how long it only waited for people before, in milliseconds.
     pub waited_ms: u64,
     /// Why it failed.
@@ -78,7 +79,7 @@ pub struct RunState {
     /// What it cost so far.
     pub cost: Option<Value>,
     /// When the last event was recorded.
-    pub last_event_at: Option<Millis>,
+    pub last_event_at: Option<Timestamp>,
     /// How many bytes its events take, about, for the limit.
     pub bytes: u64,
     /// What can begin, and what is under way.
@@ -94,7 +95,7 @@ pub struct RunState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draining {
     /// When it was asked for.
-    pub since: Millis,
+    pub since: Timestamp,
     /// Why.
     pub reason: Option<String>,
 }
@@ -109,13 +110,13 @@ pub struct NodeState {
     /// How often it was entered again by a loop.
     pub iteration: u32,
     /// When the current or last attempt began.
-    pub started_at: Option<Millis>,
+    pub started_at: Option<Timestamp>,
     /// When it ended.
-    pub ended_at: Option<Millis>,
+    pub ended_at: Option<Timestamp>,
     /// Until when it waits, where it only waits.
-    pub due: Option<Millis>,
+    pub due: Option<Timestamp>,
     /// When the next attempt may begin.
-    pub retry_at: Option<Millis>,
+    pub retry_at: Option<Timestamp>,
     /// What it gave.
     pub outputs: Map<String, Value>,
     /// Why it failed.
@@ -320,9 +321,9 @@ pub struct Interrupt {
     /// What an answer has to be, as JSON Schema.
     pub resume_schema: Option<Value>,
     /// When it gives up.
-    pub deadline: Option<Millis>,
+    pub deadline: Option<Timestamp>,
     /// When it was asked.
-    pub requested_at: Millis,
+    pub requested_at: Timestamp,
     /// The votes so far, where several are needed, each with its voter.
     pub votes: Vec<Vote>,
     /// The sequence of the event that asked.
@@ -337,7 +338,7 @@ pub struct Vote {
     /// What for.
     pub action: String,
     /// When.
-    pub at: Millis,
+    pub at: Timestamp,
 }
 
 /// A run that a node started.

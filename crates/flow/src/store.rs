@@ -10,10 +10,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use canon::digest::Digest;
+use canon::time::Timestamp;
 
 pub use self::cause::Cause;
 
-use crate::event::Millis;
 use crate::run::RunStatus;
 
 /// Bytes that are shared and never changed.
@@ -54,7 +54,7 @@ pub enum Change {
         /// For finding it again.
         tags: Vec<String>,
         /// When.
-        created_at: Millis,
+        created_at: Timestamp,
     },
     /// The next events of a run, with the snapshot after them.
     Append {
@@ -71,7 +71,7 @@ pub enum Change {
         /// The snapshot after them, as JSON.
         snapshot: Bytes,
         /// When.
-        at: Millis,
+        at: Timestamp,
     },
     /// A definition of a workflow. The same digest again is no change.
     PutDefinition {
@@ -84,7 +84,7 @@ pub enum Change {
         /// The document as it came.
         document: Bytes,
         /// When.
-        at: Millis,
+        at: Timestamp,
     },
     /// A timer, or another moment for it.
     SetTimer {
@@ -93,7 +93,7 @@ pub enum Change {
         /// What for, in the host's own spelling.
         key: String,
         /// When.
-        at: Millis,
+        at: Timestamp,
     },
     /// A timer that is not needed any more. It need not exist.
     ClearTimer {
@@ -116,7 +116,7 @@ pub enum Change {
         /// The run.
         run_id: String,
         /// When.
-        at: Millis,
+        at: Timestamp,
     },
     /// An effect was made, or failed.
     FinishActivity {
@@ -178,7 +178,7 @@ pub enum Change {
         /// The subscription.
         webhook_id: String,
         /// When it is due.
-        due: Millis,
+        due: Timestamp,
         /// How often it was tried.
         attempts: u32,
         /// What is sent, as JSON.
@@ -196,7 +196,7 @@ pub enum Change {
         /// Why, in a sentence.
         reason: String,
         /// When.
-        at: Millis,
+        at: Timestamp,
     },
     /// An entry of the audit log. The store adds sequence and chain: see [`RunStore::audit`].
     Audit {
@@ -223,7 +223,7 @@ pub enum Change {
     /// The oldest recorded answers that were given before a moment, so many at most.
     DeleteAnswers {
         /// The moment.
-        before: Millis,
+        before: Timestamp,
         /// How many.
         limit: usize,
     },
@@ -295,7 +295,7 @@ pub struct Answer {
     /// The body of the answer.
     pub body: Bytes,
     /// When.
-    pub at: Millis,
+    pub at: Timestamp,
 }
 
 /// Why a commit did not happen.
@@ -416,9 +416,9 @@ pub struct AgedRun {
     /// Whether it has ended.
     pub has_ended: bool,
     /// When it was created.
-    pub created_at: Millis,
+    pub created_at: Timestamp,
     /// When its last event was recorded.
-    pub updated_at: Millis,
+    pub updated_at: Timestamp,
 }
 
 /// A timer that was set.
@@ -429,7 +429,7 @@ pub struct Timer {
     /// What for.
     pub key: String,
     /// When.
-    pub at: Millis,
+    pub at: Timestamp,
 }
 
 /// A delivery to a subscriber.
@@ -440,7 +440,7 @@ pub struct Delivery {
     /// The subscription.
     pub webhook_id: String,
     /// When it is due.
-    pub due: Millis,
+    pub due: Timestamp,
     /// How often it was tried.
     pub attempts: u32,
     /// What is sent, as JSON.
@@ -525,7 +525,7 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     fn aged_run(&self, run_id: &str) -> Read<Option<AgedRun>>;
 
     /// When the oldest recorded answer was given.
-    fn oldest_answer(&self) -> Read<Option<Millis>>;
+    fn oldest_answer(&self) -> Read<Option<Timestamp>>;
 
     /// The newest definition of that id which the tenant has, with its digest.
     fn definition(&self, tenant: &str, workflow_id: &str) -> Read<Option<(Digest, Bytes)>>;
@@ -537,7 +537,7 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     fn definitions(&self, tenant: &str, after: Option<&str>, limit: usize) -> Read<Vec<(String, Digest)>>;
 
     /// The timers that are due at a moment, the earliest first.
-    fn due_timers(&self, at: Millis, limit: usize) -> Read<Vec<Timer>>;
+    fn due_timers(&self, at: Timestamp, limit: usize) -> Read<Vec<Timer>>;
 
     /// The earliest timer.
     fn next_timer(&self) -> Read<Option<Timer>>;
@@ -561,13 +561,13 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     fn webhooks(&self, tenant: &str) -> Read<Vec<(String, Bytes)>>;
 
     /// The deliveries that are due, the earliest first.
-    fn due_deliveries(&self, at: Millis, limit: usize) -> Read<Vec<Delivery>>;
+    fn due_deliveries(&self, at: Timestamp, limit: usize) -> Read<Vec<Delivery>>;
 
     /// A subscription, whosever it is, with its tenant: for the deliverer.
     fn webhook(&self, webhook_id: &str) -> Read<Option<(String, Bytes)>>;
 
     /// When the earliest delivery is due.
-    fn next_delivery(&self) -> Read<Option<Millis>>;
+    fn next_delivery(&self) -> Read<Option<Timestamp>>;
 
     /// The deliveries of a subscription that were given up, the newest first, with why.
     fn buried_deliveries(&self, webhook_id: &str, limit: usize) -> Read<Vec<(Delivery, String)>>;

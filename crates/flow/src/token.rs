@@ -2,9 +2,9 @@
 //!
 //! A [`signed`] document. A token says what it is for and until when; whether the interrupt still waits, the run says.
 
+use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Millis;
 use crate::signed::{self, Domain};
 
 /// How long a token is good, in milliseconds.
@@ -63,7 +63,7 @@ impl InterruptToken {
     ///
     /// # Errors
     /// When it is none, or its time is over.
-    pub fn verify(text: &str, secrets: &[[u8; 32]], now: Millis) -> Result<Self, TokenError> {
+    pub fn verify(text: &str, secrets: &[[u8; 32]], now: Timestamp) -> Result<Self, TokenError> {
         let token: Self = signed::open(Domain::INTERRUPT, text, secrets).ok_or(TokenError::Unknown)?;
         if token.expires_at <= now.0 {
             return Err(TokenError::Expired);
@@ -95,16 +95,16 @@ mod tests {
         let text = signed::seal(Domain::INTERRUPT, &old, &[1; 32]);
         let expected = InterruptToken { holder: None, ..token() };
         assert_eq!(expected.sign(&[1; 32]), text, "a token without a holder has the bytes of before");
-        assert_eq!(InterruptToken::verify(&text, &[[1; 32]], Millis(0)), Ok(expected));
+        assert_eq!(InterruptToken::verify(&text, &[[1; 32]], Timestamp(0)), Ok(expected));
     }
 
     #[test]
     fn a_token_is_read_back_by_whoever_has_a_secret_that_signed_it() {
         let (old, new) = ([1; 32], [2; 32]);
         let text = token().sign(&old);
-        assert_eq!(InterruptToken::verify(&text, &[new, old], Millis(999)), Ok(token()));
-        assert_eq!(InterruptToken::verify(&text, &[new], Millis(999)), Err(TokenError::Unknown));
-        assert_eq!(InterruptToken::verify(&text, &[old], Millis(1000)), Err(TokenError::Expired));
+        assert_eq!(InterruptToken::verify(&text, &[new, old], Timestamp(999)), Ok(token()));
+        assert_eq!(InterruptToken::verify(&text, &[new], Timestamp(999)), Err(TokenError::Unknown));
+        assert_eq!(InterruptToken::verify(&text, &[old], Timestamp(1000)), Err(TokenError::Expired));
     }
 
     #[test]
@@ -115,13 +115,13 @@ mod tests {
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
             assert_eq!(
-                InterruptToken::verify(&changed, &[[1; 32]], Millis(0)),
+                InterruptToken::verify(&changed, &[[1; 32]], Timestamp(0)),
                 Err(TokenError::Unknown),
                 "{place}"
             );
         }
         for text in ["", ".", "a", "a.b", "a.b.c", &"a".repeat(9000)] {
-            assert_eq!(InterruptToken::verify(text, &[[1; 32]], Millis(0)), Err(TokenError::Unknown));
+            assert_eq!(InterruptToken::verify(text, &[[1; 32]], Timestamp(0)), Err(TokenError::Unknown));
         }
     }
 }

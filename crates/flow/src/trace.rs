@@ -8,10 +8,11 @@ mod parent;
 mod walk;
 
 use canon::digest::Digest;
+use canon::time::Timestamp;
 
 pub use self::parent::{NoTraceParent, TraceParent};
 use self::walk::Walk;
-use crate::event::{Event, Millis};
+use crate::event::Event;
 use crate::run::Genesis;
 
 /// The most spans of one run. What is left out is counted in an attribute of the run.
@@ -31,9 +32,9 @@ pub struct Span {
     /// `openwop.run`, `openwop.node.<typeId>` or `openwop.interrupt`.
     pub name: String,
     /// When it began.
-    pub start: Millis,
+    pub start: Timestamp,
     /// When it ended.
-    pub end: Millis,
+    pub end: Timestamp,
     /// What is known of it.
     pub attributes: Vec<(&'static str, Attribute)>,
     /// What happened meanwhile.
@@ -54,7 +55,7 @@ pub struct Moment {
     /// Its place in the log.
     pub sequence: u64,
     /// When.
-    pub at: Millis,
+    pub at: Timestamp,
 }
 
 /// How a span ended.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use storage::disk::{Disk, DiskPath, FaultyDisk, RealDisk, publish, read};
 use tokio::sync::watch;
@@ -35,9 +35,9 @@ pub struct SessionName {
     /// The digest of its cookie.
     pub cookie: Digest,
     /// When it began.
-    pub began: Millis,
+    pub began: Timestamp,
     /// When it ends by itself.
-    pub ends: Millis,
+    pub ends: Timestamp,
 }
 
 /// The sessions that were ended before their time.
@@ -81,7 +81,7 @@ impl List {
             || self.ended.get(&session.key).is_some_and(|ended| ended.contains_key(&session.cookie))
     }
 
-    fn add(&mut self, session: SessionName, now: Millis) {
+    fn add(&mut self, session: SessionName, now: Timestamp) {
         let of_key = self.ended.entry(session.key).or_default();
         of_key.insert(session.cookie, session.ends.0);
         if of_key.len() > MAX_PER_KEY {
@@ -92,7 +92,7 @@ impl List {
     }
 
     /// Forgets what would have ended by itself.
-    fn forget(&mut self, now: Millis) {
+    fn forget(&mut self, now: Timestamp) {
         for ended in self.ended.values_mut() {
             ended.retain(|_, ends| *ends > now.0);
         }
@@ -105,7 +105,7 @@ impl List {
 impl EndedSessions {
     /// Those of a data directory. Where the list is there and cannot be read, nobody knows who signed out: every session that began
     /// until now is taken for ended, and the error says why.
-    pub fn open(data_dir: &Path, now: Millis) -> (Self, Option<io::Error>) {
+    pub fn open(data_dir: &Path, now: Timestamp) -> (Self, Option<io::Error>) {
         match Self::load(data_dir) {
             Ok((disk, mut list)) => {
                 list.forget(now);
@@ -150,7 +150,7 @@ impl EndedSessions {
     ///
     /// # Errors
     /// Those of the disk. The session is over in this process all the same.
-    pub fn end(&self, session: SessionName, now: Millis) -> io::Result<()> {
+    pub fn end(&self, session: SessionName, now: Timestamp) -> io::Result<()> {
         {
             let mut list = self.list();
             list.forget(now);
@@ -187,8 +187,8 @@ mod tests {
         SessionName {
             key: Digest::of_bytes(key.as_bytes()),
             cookie: Digest::of_bytes(cookie.as_bytes()),
-            began: Millis(began),
-            ends: Millis(began + 1000),
+            began: Timestamp(began),
+            ends: Timestamp(began + 1000),
         }
     }
 
@@ -196,13 +196,13 @@ mod tests {
     fn what_was_ended_stays_ended_after_a_restart_until_it_would_have_ended_anyway() {
         let folder = TempDir::new().unwrap();
         let (one, two) = (session("k", "one", 10), session("k", "two", 10));
-        let before = EndedSessions::open(folder.path(), Millis(20)).0;
+        let before = EndedSessions::open(folder.path(), Timestamp(20)).0;
         assert!(!before.contains(&one));
-        before.end(one, Millis(20)).unwrap();
-        for ended in [&before, &EndedSessions::open(folder.path(), Millis(30)).0] {
+        before.end(one, Timestamp(20)).unwrap();
+        for ended in [&before, &EndedSessions::open(folder.path(), Timestamp(30)).0] {
             assert!(ended.contains(&one) && !ended.contains(&two));
         }
-        let later = EndedSessions::open(folder.path(), Millis(2000)).0;
+        let later = EndedSessions::open(folder.path(), Timestamp(2000)).0;
         assert!(later.list().ended.is_empty(), "nothing is kept that the clock has ended");
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let ended = EndedSessions::in_memory();
         for round in 0..10 * MAX_PER_KEY {
             let began = u64::try_from(round).unwrap();
-            ended.end(session("k", &round.to_string(), began), Millis(began)).unwrap();
+            ended.end(session("k", &round.to_string(), began), Timestamp(began)).unwrap();
         }
         assert!(ended.list().ended.values().map(BTreeMap::len).sum::<usize>() <= MAX_PER_KEY);
         assert!((0..640).all(|round| ended.contains(&session("k", &round.to_string(), round))));
@@ -223,11 +223,11 @@ mod tests {
         let folder = TempDir::new().unwrap();
         std::fs::create_dir(folder.path().join(FOLDER)).unwrap();
         std::fs::write(folder.path().join(FOLDER).join(FILE), "{").unwrap();
-        let (ended, error) = EndedSessions::open(folder.path(), Millis(20));
+        let (ended, error) = EndedSessions::open(folder.path(), Timestamp(20));
         assert!(error.is_some());
         assert!(ended.contains(&session("k", "one", 20)) && !ended.contains(&session("k", "one", 21)));
-        ended.end(session("k", "two", 30), Millis(40)).unwrap();
-        let again = EndedSessions::open(folder.path(), Millis(50)).0;
+        ended.end(session("k", "two", 30), Timestamp(40)).unwrap();
+        let again = EndedSessions::open(folder.path(), Timestamp(50)).0;
         assert!(again.contains(&session("k", "one", 20)) && again.contains(&session("k", "two", 30)));
     }
 }

@@ -30,12 +30,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use ::surfaces::{Surface, Surfaces};
+use canon::time::Timestamp;
 use flow::definition::{
     CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem, RefusedTypes,
     ServedSurfaces,
 };
 use flow::engine::{Call, Told};
-use flow::event::{EventKind, Millis};
+use flow::event::EventKind;
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::Value;
@@ -89,7 +90,7 @@ pub struct Asked<'a> {
     /// Whether it may have been done before: it was claimed, and nothing was recorded.
     pub again: bool,
     /// When.
-    pub now: Millis,
+    pub now: Timestamp,
     /// What to do.
     pub call: &'a Call,
     /// What was kept of the work that this goes on with, where it waited for somebody.

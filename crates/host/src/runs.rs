@@ -64,9 +64,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use canon::time::Timestamp;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use flow::event::Millis;
 use flow::store::{Cause, Change, Commit, CommitError, RunStore};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
@@ -323,8 +323,8 @@ impl Runs {
     }
 
     /// The time, as this host knows it.
-    pub fn now(&self) -> Millis {
-        Millis(self.inner.options.clock.now_ms())
+    pub fn now(&self) -> Timestamp {
+        Timestamp(self.inner.options.clock.now_ms())
     }
 
     fn store(&self) -> &dyn RunStore {

@@ -14,10 +14,10 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use canon::time::Timestamp;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 
 const FILES: usize = 1000;
@@ -78,7 +78,7 @@ fn install(archive: &[u8], root: &Path) -> Duration {
         policy: &policy,
         host: &host,
         limits: Limits::DEFAULT,
-        now: Millis(0),
+        now: Timestamp(0),
     };
     let start = Instant::now();
     let pack = installed.install(&request).unwrap();

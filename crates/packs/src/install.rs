@@ -17,6 +17,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use canon::time::Timestamp;
 use serde_json::json;
 
 pub use self::host::HostFacts;
@@ -31,7 +32,6 @@ use crate::integrity::Integrity;
 use crate::manifest::{Content, MANIFEST_PATH, MAX_MANIFEST_BYTES, Manifest};
 use crate::name::PackName;
 use crate::path::EntryPath;
-use crate::time::Millis;
 use crate::trust::{self, TrustMode, TrustPolicy};
 use crate::version::{self, Version};
 
@@ -58,7 +58,7 @@ pub struct Install<'a> {
     /// The bounds of the archive.
     pub limits: Limits,
     /// Now.
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 /// A pack that is installed.

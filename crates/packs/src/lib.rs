@@ -34,7 +34,7 @@ pub mod registry;
 pub mod resolve;
 pub mod schema;
 pub mod signature;
-pub mod time;
+mod time;
 pub mod trust;
 pub mod version;
 

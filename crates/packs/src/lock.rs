@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use canon::json;
+use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +16,6 @@ use crate::manifest::shape::{
 };
 use crate::name::PackName;
 use crate::signature::LockedSignature;
-use crate::time::Millis;
 use crate::version::Version;
 
 /// The version of the format that is written.
@@ -123,7 +123,7 @@ impl LockedPack {
 
 impl Lockfile {
     /// An empty lockfile of this moment.
-    pub fn new(now: Millis) -> Self {
+    pub fn new(now: Timestamp) -> Self {
         Self {
             lockfile_version: LOCKFILE_VERSION,
             generated_at: now.to_rfc3339(),

@@ -25,8 +25,8 @@ use crate::integrity::Integrity;
 use crate::name::PackName;
 use crate::publish::PublishError;
 use crate::resolve::{Candidate, Listed, Source, SourceError};
-use crate::time::Millis;
 use crate::version::Version;
+use canon::time::Timestamp;
 
 /// How long a version can be taken back after it was published.
 pub const UNPUBLISH_WINDOW_MS: u64 = 72 * 60 * 60 * 1000;
@@ -290,6 +290,6 @@ impl From<RegistryError> for PackError {
 }
 
 /// A moment, as documents show it.
-fn shown(moment: Millis) -> String {
+fn shown(moment: Timestamp) -> String {
     moment.to_rfc3339()
 }

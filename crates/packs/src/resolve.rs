@@ -11,6 +11,7 @@ mod sources;
 
 use std::collections::BTreeMap;
 
+use canon::time::Timestamp;
 use serde_json::json;
 
 pub use locked::{check_lock, needed_first};
@@ -20,7 +21,6 @@ use crate::error::{PackError, PackErrorCode};
 use crate::lock::{LockedPack, Lockfile};
 use crate::name::PackName;
 use crate::range::Range;
-use crate::time::Millis;
 use crate::version::Version;
 
 /// The most choices that are tried before the resolver gives up.
@@ -44,7 +44,7 @@ pub struct Request {
 /// # Errors
 /// `pack_not_found`, `pack_version_not_found`, `pack_dependency_conflict`, `pack_dependency_cycle` or
 /// `pack_registry_unreachable`.
-pub fn resolve(request: &Request, sources: &Sources<'_>, now: Millis) -> Result<Lockfile, PackError> {
+pub fn resolve(request: &Request, sources: &Sources<'_>, now: Timestamp) -> Result<Lockfile, PackError> {
     let chosen = solve::solve(request, sources)?;
     let graph = chosen.iter().map(|(name, candidate)| (name, candidate.dependencies.keys()));
     if let Some(cycle) = cycle::first(graph) {

@@ -1,47 +1,4 @@
-//! Moments, as documents write them. Nothing here reads a clock.
-
-use serde::{Deserialize, Serialize};
-
-/// Milliseconds since 1970, as the caller's clock said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Millis(pub u64);
-
-impl Millis {
-    /// The latest moment that is written: the end of the year 9999.
-    const LAST: u64 = 253_402_300_799_999;
-
-    /// The moment in RFC 3339, in UTC, with milliseconds.
-    ///
-    /// ```
-    /// assert_eq!(packs::time::Millis(1_793_000_000_123).to_rfc3339(), "2026-10-26T07:33:20.123Z");
-    /// ```
-    pub fn to_rfc3339(self) -> String {
-        let moment = self.0.min(Self::LAST);
-        let (days, rest) = (moment / 86_400_000, moment % 86_400_000);
-        let (year, month, day) = civil(days);
-        let (seconds, milliseconds) = (rest / 1000, rest % 1000);
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
-    }
-
-    /// The milliseconds from an earlier moment to this one.
-    pub const fn since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
-}
-
-/// The date of a day since 1970: years are counted from March, so that the leap day is the last of them.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
-}
+//! Dates and times, as the documents of others write them.
 
 /// Whether a text is a date and a time of RFC 3339, by its form.
 pub(crate) fn is_date_time(text: &str) -> bool {
@@ -76,18 +33,14 @@ pub(crate) fn is_date_time(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use canon::time::Timestamp;
+
     use super::*;
 
     #[test]
-    fn moments_are_written_in_utc() {
-        for (moment, text) in [
-            (0, "1970-01-01T00:00:00.000Z"),
-            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
-            (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
-            (u64::MAX, "9999-12-31T23:59:59.999Z"),
-        ] {
-            assert_eq!(Millis(moment).to_rfc3339(), text);
-            assert!(is_date_time(text));
+    fn our_own_timestamps_are_dates_and_times() {
+        for moment in [0, 951_782_400_000, 4_107_542_399_999, u64::MAX] {
+            assert!(is_date_time(&Timestamp(moment).to_rfc3339()), "{moment}");
         }
     }
 

@@ -6,9 +6,10 @@ mod json;
 mod objects;
 mod presign;
 
-use crate::call::{Millis, Scope};
+use crate::call::Scope;
 use crate::error::SurfaceError;
 use crate::served::Answer;
+use canon::time::Timestamp;
 
 pub use self::embedded::EmbeddedBlobs;
 pub use self::json::ServedBlobs;
@@ -47,16 +48,16 @@ pub trait Blobs: Send + Sync {
         expires_in_ms: u64,
     ) -> Answer<'a, Option<Presigned>>;
     /// The object of a signed address.
-    fn redeem<'a>(&'a self, token: &'a str, now: Millis) -> Answer<'a, Object>;
+    fn redeem<'a>(&'a self, token: &'a str, now: Timestamp) -> Answer<'a, Object>;
     /// Whether an object may be stored at a signed address: asked before its bytes are received.
     ///
     /// # Errors
     /// As [`Blobs::redeem_put`].
-    fn admit_put(&self, token: &str, now: Millis) -> Result<(), SurfaceError>;
+    fn admit_put(&self, token: &str, now: Timestamp) -> Result<(), SurfaceError>;
     /// How many bytes an object may have.
     fn most_bytes(&self) -> usize;
     /// Stores the object of a signed address.
-    fn redeem_put<'a>(&'a self, token: &'a str, now: Millis, object: Object) -> Answer<'a, ()>;
+    fn redeem_put<'a>(&'a self, token: &'a str, now: Timestamp, object: Object) -> Answer<'a, ()>;
     /// Which buckets there are.
     fn buckets(&self) -> &[String];
 }
@@ -111,7 +112,7 @@ pub struct Listed {
     /// What they are.
     pub content_type: String,
     /// When it was stored.
-    pub put_at: Millis,
+    pub put_at: Timestamp,
 }
 
 /// What a signed address allows.
@@ -144,7 +145,7 @@ pub struct Presigned {
     /// What the address ends in.
     pub token: String,
     /// When it is over.
-    pub expires_at: Millis,
+    pub expires_at: Timestamp,
 }
 
 /// Whether a type can stand in a header.

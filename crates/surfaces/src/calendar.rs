@@ -1,13 +1,13 @@
 //! Moments and days as texts of ISO 8601. They are counted as PostgreSQL does, from the beginning of the year 2000.
 
-use crate::call::Millis;
+use canon::time::Timestamp;
 
 const DAY: i64 = 86_400_000_000;
 /// The milliseconds from 1970 to 2000.
 const YEAR_2000_MS: i64 = 946_684_800_000;
 
 /// A moment of a call, in UTC.
-pub(crate) fn utc(at: Millis) -> String {
+pub(crate) fn utc(at: Timestamp) -> String {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     moment(millis.saturating_sub(YEAR_2000_MS).saturating_mul(1000), "Z")
 }
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(moment(i64::MAX, "Z"), "infinity");
         assert_eq!(moment(i64::MIN, "Z"), "-infinity");
         assert_eq!(time(DAY - 1), "23:59:59.999999");
-        assert_eq!(utc(Millis(0)), "1970-01-01T00:00:00Z");
-        assert_eq!(utc(Millis(1_700_000_000_250)), "2023-11-14T22:13:20.25Z");
+        assert_eq!(utc(Timestamp(0)), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(Timestamp(1_700_000_000_250)), "2023-11-14T22:13:20.25Z");
     }
 }

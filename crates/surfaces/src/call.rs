@@ -1,12 +1,9 @@
 //! One call of a surface.
 
+use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::error::{Code, SurfaceError};
-
-/// A moment: milliseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Millis(pub u64);
 
 /// How many bytes a tenant's name may have.
 pub const MAX_TENANT_BYTES: usize = 128;
@@ -112,7 +109,7 @@ pub struct Call {
     /// The identity under which a change is made at most once; the second call gets the answer of the first.
     pub effect: Option<String>,
     /// When.
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 impl Call {
@@ -130,12 +127,12 @@ pub struct Scope {
     /// The identity under which a change is made at most once.
     pub effect: Option<String>,
     /// When.
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 impl Scope {
     /// A scope without an effect's identity.
-    pub const fn new(tenant: Tenant, now: Millis) -> Self {
+    pub const fn new(tenant: Tenant, now: Timestamp) -> Self {
         Self { tenant, effect: None, now }
     }
 

@@ -47,7 +47,7 @@ mod usage;
 mod value;
 pub mod vector;
 
-pub use call::{Call, Millis, Scope, Surface, Tenant};
+pub use call::{Call, Scope, Surface, Tenant};
 pub use embedded::OpenError;
 pub use error::{Code, SurfaceError};
 pub use limits::Limits;

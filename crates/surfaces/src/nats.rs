@@ -27,6 +27,7 @@ use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config, ConsumerErrorKind, DiscardPolicy, RetentionPolicy};
 use async_nats::jetstream::{self, AckKind, Context, ErrorCode};
+use canon::time::Timestamp;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,7 +38,7 @@ use tokio::task::JoinHandle;
 use self::deliveries::{Deliveries, Found, Held};
 use self::names::Name;
 use crate::args::{check_name, refuse};
-use crate::call::{Millis, Scope};
+use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
 use crate::queue::{
@@ -230,7 +231,7 @@ impl Inner {
         name: &Name,
         bytes: Vec<u8>,
         identity: Option<&str>,
-        not_before: Option<Millis>,
+        not_before: Option<Timestamp>,
     ) -> Result<u64, SurfaceError> {
         let mut message = PublishMessage::build().payload(bytes.into());
         for (header, value) in name.headers() {
@@ -270,7 +271,7 @@ impl Inner {
             crate::sql::check_effect(effect)?;
         }
         let bytes = self.checked("payload", payload)?;
-        let later = (delay_ms > 0).then(|| Millis(scope.now.0.saturating_add(delay_ms)));
+        let later = (delay_ms > 0).then(|| Timestamp(scope.now.0.saturating_add(delay_ms)));
         self.publish_bytes(scope, subject, bytes, scope.effect.as_deref(), later).await
     }
 
@@ -280,7 +281,7 @@ impl Inner {
         subject: &str,
         bytes: Vec<u8>,
         identity: Option<&str>,
-        not_before: Option<Millis>,
+        not_before: Option<Timestamp>,
     ) -> Result<String, SurfaceError> {
         let name = Name::queue(&scope.tenant, subject);
         self.ensure_queue(&name).await?;
@@ -427,13 +428,13 @@ impl Inner {
         });
     }
 
-    async fn due(&self, scope: &Scope, subject: &str) -> Result<Option<Millis>, SurfaceError> {
+    async fn due(&self, scope: &Scope, subject: &str) -> Result<Option<Timestamp>, SurfaceError> {
         let name = Name::queue(&scope.tenant, subject);
         let Some(consumer) = self.consumer(&name).await? else { return Ok(None) };
         let info = consumer.get_info().await.map_err(|_| unavailable())?;
         Ok(match (info.num_pending, info.num_ack_pending) {
             (0, 0) => None,
-            (0, _) => Some(Millis(scope.now.0.saturating_add(LEASE_MS))),
+            (0, _) => Some(Timestamp(scope.now.0.saturating_add(LEASE_MS))),
             _ => Some(scope.now),
         })
     }
@@ -531,7 +532,7 @@ impl Queue for NatsQueue {
         std::future::ready(Ok(0)).boxed()
     }
 
-    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Millis>> {
+    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Timestamp>> {
         self.inner.due(scope, subject).boxed()
     }
 

@@ -5,12 +5,13 @@ mod json;
 mod messages;
 mod streams;
 
+use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::args::{check_name, refuse};
-use crate::call::{Millis, Scope, Tenant};
+use crate::call::{Scope, Tenant};
 use crate::error::{Code, SurfaceError};
 use crate::served::Answer;
 
@@ -118,7 +119,7 @@ pub trait Queue: Send + Sync {
     fn release<'a>(&'a self, scope: &'a Scope, consumer: String) -> Answer<'a, u64>;
     /// When it is worth looking at a subject again, if no message is published before: the end of the first lease, or now where
     /// something waits.
-    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Millis>>;
+    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Timestamp>>;
     /// Adds a record to a stream, and tells its id.
     fn stream_publish<'a>(&'a self, scope: &'a Scope, stream: String, record: Value) -> Answer<'a, String>;
     /// Records of a stream.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::response::Response;
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use host::runs::{ApiCode, Refusal};
 use host::system::Entropy;
 use http::header::SET_COOKIE;
@@ -41,7 +41,7 @@ pub struct SignInLinks(Arc<Mutex<Vec<OpenLink>>>);
 struct OpenLink {
     code: Digest,
     target: Target,
-    expires_at: Millis,
+    expires_at: Timestamp,
 }
 
 /// What following a link gives.
@@ -68,7 +68,13 @@ impl SignInLinks {
     ///
     /// # Errors
     /// When the system has no entropy.
-    pub fn issue(&self, key: Digest, path: &str, now: Millis, entropy: &dyn Entropy) -> io::Result<String> {
+    pub fn issue(
+        &self,
+        key: Digest,
+        path: &str,
+        now: Timestamp,
+        entropy: &dyn Entropy,
+    ) -> io::Result<String> {
         let mut random = [0; 32];
         entropy.fill(&mut random)?;
         let code: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -88,7 +94,7 @@ impl SignInLinks {
     }
 
     /// Uses a code up. Of several requests with one code, exactly one gets its target.
-    fn redeem(&self, code: &str, now: Millis) -> Option<Target> {
+    fn redeem(&self, code: &str, now: Timestamp) -> Option<Target> {
         let code = Digest::of_bytes(code.as_bytes());
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|link| now < link.expires_at);
@@ -173,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    fn issued(links: &SignInLinks, path: &str, now: Millis) -> String {
+    fn issued(links: &SignInLinks, path: &str, now: Timestamp) -> String {
         let link = links.issue(Digest::of_bytes(b"key"), path, now, &SystemEntropy).unwrap();
         link.strip_prefix("/sign-in?code=").unwrap().to_owned()
     }
@@ -181,7 +187,7 @@ mod tests {
     #[test]
     fn a_link_works_once_and_until_it_expires() {
         let links = SignInLinks::default();
-        let (start, lifetime) = (Millis(1_000), LIFETIME_MINUTES * 60 * 1000);
+        let (start, lifetime) = (Timestamp(1_000), LIFETIME_MINUTES * 60 * 1000);
         let target = |path: &str| Some(Target { key: Digest::of_bytes(b"key"), path: path.to_owned() });
         let code = issued(&links, "/approvals", start);
         assert_eq!(links.redeem("", start), None);
@@ -197,17 +203,17 @@ mod tests {
     #[test]
     fn many_links_close_the_oldest_ones() {
         let links = SignInLinks::default();
-        let codes: Vec<String> = (0..=MAX_OPEN).map(|_| issued(&links, "/", Millis(0))).collect();
-        assert_eq!(links.redeem(&codes[0], Millis(1)), None);
-        assert!(codes[1..].iter().all(|code| links.redeem(code, Millis(1)).is_some()));
+        let codes: Vec<String> = (0..=MAX_OPEN).map(|_| issued(&links, "/", Timestamp(0))).collect();
+        assert_eq!(links.redeem(&codes[0], Timestamp(1)), None);
+        assert!(codes[1..].iter().all(|code| links.redeem(code, Timestamp(1)).is_some()));
     }
 
     #[test]
     fn of_many_at_once_one_gets_in() {
         let links = SignInLinks::default();
-        let code = issued(&links, "/", Millis(0));
+        let code = issued(&links, "/", Timestamp(0));
         let entered = std::thread::scope(|scope| {
-            let tries: Vec<_> = (0..8).map(|_| scope.spawn(|| links.redeem(&code, Millis(1)))).collect();
+            let tries: Vec<_> = (0..8).map(|_| scope.spawn(|| links.redeem(&code, Timestamp(1)))).collect();
             tries.into_iter().filter_map(|one| one.join().unwrap()).count()
         });
         assert_eq!(entered, 1);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use host::console_sessions::{EndedSessions, LIFETIME_MS, SessionName};
 use host::system::Entropy;
@@ -56,20 +56,20 @@ impl Sessions {
     }
 
     /// Who is signed in.
-    pub(crate) fn session(&self, headers: &HeaderMap, now: Millis) -> Option<Session> {
+    pub(crate) fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
         let cookie = self.cookie(headers, Purpose::Session)?;
         let (reference, ends) = self.verified(Purpose::Session, cookie, now)?;
         // Cookies of earlier versions have the hash alone.
         let hash = reference.split_once('-').map_or(reference, |(hash, _)| hash);
         let key = Digest::parse(&format!("{}{hash}", Digest::PREFIX)).ok()?;
-        let began = Millis(ends.0.saturating_sub(LIFETIME_MS));
+        let began = Timestamp(ends.0.saturating_sub(LIFETIME_MS));
         let name = SessionName { key, cookie: Digest::of_bytes(cookie.as_bytes()), began, ends };
         (!self.ended.contains(&name)).then_some(())?;
         Some(Session { key, name, csrf: self.csrf(cookie)? })
     }
 
     /// The cookie of a new session of a key.
-    pub(crate) fn begin(&self, key: Digest, now: Millis) -> Option<HeaderValue> {
+    pub(crate) fn begin(&self, key: Digest, now: Timestamp) -> Option<HeaderValue> {
         let reference = format!("{}-{}", key.to_hex(), self.random()?);
         self.set(Purpose::Session, &reference, LIFETIME_MS, now).map(|(header, _)| header)
     }
@@ -81,7 +81,7 @@ impl Sessions {
     }
 
     /// The token of the sign-in form, and the cookie that it belongs to where there is none yet.
-    pub(crate) fn visit(&self, headers: &HeaderMap, now: Millis) -> Option<(String, Option<HeaderValue>)> {
+    pub(crate) fn visit(&self, headers: &HeaderMap, now: Timestamp) -> Option<(String, Option<HeaderValue>)> {
         if let Some(cookie) = self.cookie(headers, Purpose::Visit)
             && self.verified(Purpose::Visit, cookie, now).is_some()
         {
@@ -98,7 +98,7 @@ impl Sessions {
     }
 
     /// Whether a token belongs to the visit of these headers.
-    pub(crate) fn is_visit(&self, headers: &HeaderMap, token: &str, now: Millis) -> bool {
+    pub(crate) fn is_visit(&self, headers: &HeaderMap, token: &str, now: Timestamp) -> bool {
         let cookie = self.cookie(headers, Purpose::Visit);
         let known = cookie.filter(|cookie| self.verified(Purpose::Visit, cookie, now).is_some());
         known.and_then(|cookie| self.csrf(cookie)).is_some_and(|expected| is_same(&expected, token))
@@ -109,7 +109,7 @@ impl Sessions {
         purpose: Purpose,
         reference: &str,
         lifetime: u64,
-        now: Millis,
+        now: Timestamp,
     ) -> Option<(HeaderValue, String)> {
         let ends = now.plus(lifetime).0;
         let secret = self.secrets.first()?;
@@ -121,14 +121,19 @@ impl Sessions {
     }
 
     /// What a cookie refers to and when it ends, where its signature and its time are good.
-    fn verified<'c>(&self, purpose: Purpose, cookie: &'c str, now: Millis) -> Option<(&'c str, Millis)> {
+    fn verified<'c>(
+        &self,
+        purpose: Purpose,
+        cookie: &'c str,
+        now: Timestamp,
+    ) -> Option<(&'c str, Timestamp)> {
         let mut parts = cookie.split('.');
         let (reference, ends, signature) = (parts.next()?, parts.next()?, parts.next()?);
         let is_signed = self
             .secrets
             .iter()
             .any(|secret| is_same(&hex(&mac(secret, &[purpose.as_str(), reference, ends])), signature));
-        let ends = Millis(ends.parse().ok()?);
+        let ends = Timestamp(ends.parse().ok()?);
         (parts.next().is_none() && is_signed && now < ends).then_some((reference, ends))
     }
 
@@ -217,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_session_is_known_until_it_ends_and_by_nobody_else() {
-        let (key, now) = (Digest::of_bytes(b"key"), Millis(1_000));
+        let (key, now) = (Digest::of_bytes(b"key"), Timestamp(1_000));
         let ours = sessions(&[1], false);
         let headers = sent(&ours.begin(key, now).unwrap());
         let session = ours.session(&headers, now).unwrap();
@@ -231,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_cookie_of_an_earlier_version_is_a_session_that_can_be_ended() {
-        let (ours, key, now) = (sessions(&[1], false), Digest::of_bytes(b"key"), Millis(1_000));
+        let (ours, key, now) = (sessions(&[1], false), Digest::of_bytes(b"key"), Timestamp(1_000));
         let (set, _) = ours.set(Purpose::Session, &key.to_hex(), LIFETIME_MS, now).unwrap();
         let session = ours.session(&sent(&set), now).unwrap();
         assert_eq!(session.key, key);
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn two_sessions_of_one_key_are_ended_one_by_one() {
-        let (ours, key, now) = (sessions(&[1], false), Digest::of_bytes(b"key"), Millis(1_000));
+        let (ours, key, now) = (sessions(&[1], false), Digest::of_bytes(b"key"), Timestamp(1_000));
         let [one, two] = [(); 2].map(|()| sent(&ours.begin(key, now).unwrap()));
         ours.ended.end(ours.session(&one, now).unwrap().name, now).unwrap();
         assert!(ours.session(&one, now).is_none() && ours.session(&two, now).is_some());
@@ -250,9 +255,9 @@ mod tests {
     #[test]
     fn cookies_that_are_not_ours() {
         let ours = sessions(&[1], false);
-        let good = ours.begin(Digest::of_bytes(b"key"), Millis(0)).unwrap();
+        let good = ours.begin(Digest::of_bytes(b"key"), Timestamp(0)).unwrap();
         let good = good.to_str().unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
-        let (visit, cookie) = ours.visit(&HeaderMap::new(), Millis(0)).unwrap();
+        let (visit, cookie) = ours.visit(&HeaderMap::new(), Timestamp(0)).unwrap();
         let visit_cookie = cookie.unwrap().to_str().unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
         let cases = [
             String::new(),
@@ -266,14 +271,14 @@ mod tests {
         for cookie in cases {
             let value = HeaderValue::from_str(&format!("interlock-session={cookie}")).unwrap();
             let headers = HeaderMap::from_iter([(COOKIE, value)]);
-            assert_eq!(ours.session(&headers, Millis(1)), None, "{cookie}");
+            assert_eq!(ours.session(&headers, Timestamp(1)), None, "{cookie}");
         }
-        assert!(!ours.is_visit(&HeaderMap::new(), &visit, Millis(0)), "a token without its cookie");
+        assert!(!ours.is_visit(&HeaderMap::new(), &visit, Timestamp(0)), "a token without its cookie");
     }
 
     #[test]
     fn cookies_are_for_this_host_and_no_script() {
-        let set = |https| sessions(&[1], https).begin(Digest::of_bytes(b"k"), Millis(0)).unwrap();
+        let set = |https| sessions(&[1], https).begin(Digest::of_bytes(b"k"), Timestamp(0)).unwrap();
         let plain = set(false).to_str().unwrap().to_owned();
         assert!(plain.ends_with("Max-Age=43200; Path=/; HttpOnly; SameSite=Strict"), "{plain}");
         let secure = set(true).to_str().unwrap().to_owned();

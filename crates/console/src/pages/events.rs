@@ -81,7 +81,7 @@ fn whole(call: &Call, event: &Event) -> Markup {
             dl.facts {
                 dt { "Event" } dd { (event.kind.as_str()) }
                 @if let Some(node) = &event.node_id { dt { "Node" } dd { (node) } }
-                dt { "When" } dd { (call.time(event.timestamp)) " " span.muted { (flow::event::wire::timestamp(event.timestamp)) } }
+                dt { "When" } dd { (call.time(event.timestamp)) " " span.muted { (event.timestamp.to_rfc3339()) } }
                 @if let Some(cause) = &event.causation_id { dt { "Caused by" } dd { code { (cause) } } }
             }
             (parts::json_whole(&Value::Object(event.payload.clone())))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use host::runs::{ApiKey, Refusal};
 use maud::{Markup, html};
 
@@ -59,8 +59,8 @@ fn table(call: &Call, keys: &[ApiKey]) -> Markup {
                     }
                     td.state { (parts::status(state(key, call.now))) }
                     td.wide { (key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ")) }
-                    td data-label="Created" { (call.time(Millis(key.created_at))) }
-                    td data-label="Expires" { @match key.revoked_at.or(key.expires_at) { Some(at) => (call.time(Millis(at))), None => span.muted { "never" } } }
+                    td data-label="Created" { (call.time(Timestamp(key.created_at))) }
+                    td data-label="Expires" { @match key.revoked_at.or(key.expires_at) { Some(at) => (call.time(Timestamp(at))), None => span.muted { "never" } } }
                     td { @if state(key, call.now) == "active" && key.id != call.caller.principal {
                         (call.post_form(REVOKE, &[("keyId", &key.id)], "", &html! { button.danger type="submit" { "Revoke" } }))
                     } }
@@ -71,7 +71,7 @@ fn table(call: &Call, keys: &[ApiKey]) -> Markup {
     }
 }
 
-fn state(key: &ApiKey, now: Millis) -> &'static str {
+fn state(key: &ApiKey, now: Timestamp) -> &'static str {
     if key.revoked_at.is_some_and(|at| at <= now.0) {
         "revoked"
     } else if key.expires_at.is_some_and(|at| at <= now.0) {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use canon::time::Timestamp;
 use flow::definition::Definition;
-use flow::event::Millis;
-use flow::event::wire::parse_timestamp;
 use host::runs::{Refusal, Scope};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -223,8 +222,8 @@ struct Step<'v> {
     status: &'v str,
     /// How often it was tried before.
     attempt: u64,
-    began: Millis,
-    ended: Option<Millis>,
+    began: Timestamp,
+    ended: Option<Timestamp>,
 }
 
 /// The nodes that have begun, in the order in which they did.
@@ -232,7 +231,7 @@ fn steps(view: &View) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     for node in &view.definition.nodes {
         let Some(state) = view.node(&node.id) else { continue };
-        let moment = |name: &str| state.get(name).and_then(Value::as_str).and_then(parse_timestamp);
+        let moment = |name: &str| state.get(name).and_then(Value::as_str).and_then(Timestamp::parse);
         if let Some(began) = moment("startedAt") {
             steps.push(Step {
                 id: &node.id,

@@ -1,7 +1,6 @@
 //! Runs in a table, as several pages show them.
 
-use flow::event::Millis;
-use flow::event::wire::parse_timestamp;
+use canon::time::Timestamp;
 use flow::store::{Bytes, RunFilter};
 use host::runs::Refusal;
 use maud::{Markup, html};
@@ -65,9 +64,9 @@ impl RunRow {
         Some(parts::cut(&text, 160))
     }
 
-    fn took(&self, now: Millis) -> Option<String> {
-        let began = parse_timestamp(self.started_at.as_deref()?)?;
-        let ended = self.completed_at.as_deref().and_then(parse_timestamp).unwrap_or(now);
+    fn took(&self, now: Timestamp) -> Option<String> {
+        let began = Timestamp::parse(self.started_at.as_deref()?)?;
+        let ended = self.completed_at.as_deref().and_then(Timestamp::parse).unwrap_or(now);
         Some(parts::duration(ended.since(began)))
     }
 }

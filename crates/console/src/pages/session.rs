@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use canon::budget::truncate;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use guide::project::summary::SessionSummary;
 use guide::record::{NodeId, NodeKind};
 use host::guided::view::{RunLook, SessionLook, TURNS, Turn};
@@ -112,7 +112,7 @@ fn runs(look: &SessionLook) -> Markup {
 
 fn facts(call: &Call, look: &SessionLook) -> Markup {
     let run = shown_run(look);
-    let time = |at: Option<u64>| at.map(|at| call.time(Millis(at)));
+    let time = |at: Option<u64>| at.map(|at| call.time(Timestamp(at)));
     let at_pin = run.and_then(|run| {
         let href = call.link(PIN, &[("sessionId", look.session_id.as_str())])?;
         Some(href + &parts::query(&[("run", run.run_id.as_str())]))
@@ -202,7 +202,7 @@ fn row(call: &Call, look: &SessionLook, turn: &Turn) -> Markup {
                 @for blocker in turn.blockers.iter().take(FEW) { div { (parts::status("blocked")) " " (parts::cut(&blocker.message, NOTES)) } }
                 @for gap in turn.gaps.iter().filter(|gap| gap.is_open).take(FEW) { div { (parts::status("gap")) " " (parts::cut(&gap.summary, NOTES)) } }
             }
-            td { (call.time(Millis(turn.created_ms))) }
+            td { (call.time(Timestamp(turn.created_ms))) }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use canon::budget::truncate;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use guide::record::{NodeId, NodeKind, TraceEntry, TraceRef};
 use host::guided::view::{Check, NodeLook, TURNS};
 use host::runs::{ApiCode, Refusal};
@@ -77,7 +77,7 @@ fn facts(call: &Call, look: &NodeLook) -> Markup {
                         @if look.children_total > look.children.len() { " and " (look.children_total - look.children.len()) " more" }
                     }
                 }
-                dt { "Made" } dd { (call.time(Millis(turn.created_ms))) }
+                dt { "Made" } dd { (call.time(Timestamp(turn.created_ms))) }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use guide::project::summary::SessionSummary;
 use host::guided::view::{Branch, Folder, ShelfEntry, ShelfPage};
 use host::runs::Refusal;
@@ -95,7 +95,7 @@ fn rows(call: &Call, session: &ShelfEntry) -> Markup {
                 td.state { (parts::status(run.status.as_str())) }
                 td.number data-label="Step" { (run.step_ordinal) }
                 td.number data-label="Gaps" { (gaps(run)) }
-                td data-label="Last active" { @if let Some(at) = run.last_modified_ms { (call.time(Millis(at))) } }
+                td data-label="Last active" { @if let Some(at) = run.last_modified_ms { (call.time(Timestamp(at))) } }
             }
         }
     }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
+use canon::time::Timestamp;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use flow::event::Millis;
 use guide::record::{Autonomy, RiskPolicy};
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::console_sessions::EndedSessions;
@@ -102,7 +102,7 @@ impl Room {
         self.runs.put_key(hash, &key).await.unwrap();
         let sessions =
             Sessions::new(vec![SECRET], false, Arc::new(SystemEntropy), EndedSessions::in_memory());
-        let cookie = sessions.begin(hash, Millis(SystemClock.now_ms())).unwrap();
+        let cookie = sessions.begin(hash, Timestamp(SystemClock.now_ms())).unwrap();
         Visitor(cookie.to_str().unwrap().split(';').next().unwrap().to_owned())
     }
 

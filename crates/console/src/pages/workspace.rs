@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use host::runs::Refusal;
 use host::workspaces::{DriftLook, SlotLook, WorkspaceLook};
 use maud::{Markup, html};
@@ -67,7 +67,7 @@ fn lease_facts(call: &Call, lease: &Lease, state: LeaseState) -> Markup {
         dl.facts {
             dt { "For" } dd { (scope(call, lease)) }
             dt { "Held by" } dd { (lease.holder) ", " (lease_word(state)) }
-            dt { "Since" } dd { (call.time(Millis(lease.created_at))) ", renewed " (call.time(Millis(lease.renewed_at))) ", until " (call.time(Millis(lease.expires_at))) }
+            dt { "Since" } dd { (call.time(Timestamp(lease.created_at))) ", renewed " (call.time(Timestamp(lease.renewed_at))) ", until " (call.time(Timestamp(lease.expires_at))) }
             dt { "Generation" } dd { (lease.generation) }
             dt { "Plan" } dd { (guided::digest(&lease.plan_digest)) ", request " (guided::digest(&lease.apply_id)) }
             @for pin in &lease.pinned { dt { "Pinned" } dd { (pin.mount_key) " at " code { (pin.revision) } } }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use host::runs::{ApiCode, Refusal};
 use host::workspaces::{WorkspaceLine, WorkspaceList};
 use maud::{Markup, html};
@@ -76,7 +76,7 @@ fn row(call: &Call, line: &WorkspaceLine) -> Markup {
                     td { (parts::status(lease_word(*state))) }
                     td { (scope(call, lease)) }
                     td.number { (lease.slots.iter().map(|slot| slot.files).sum::<u64>()) }
-                    td { (call.time(Millis(lease.renewed_at))) }
+                    td { (call.time(Timestamp(lease.renewed_at))) }
                 },
                 Ok(None) => td colspan="4" { span.muted { "Nothing was applied here." } },
                 Err(error) => td colspan="4" { (parts::status("error")) " " (error) },

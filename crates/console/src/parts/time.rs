@@ -1,6 +1,6 @@
 //! Moments, in words, with the exact one on hover.
 
-use flow::event::{Millis, wire};
+use canon::time::Timestamp;
 use maud::{Markup, html};
 
 const SECOND: u64 = 1000;
@@ -9,12 +9,12 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// A moment seen from now. The script keeps the words up to date.
-pub(crate) fn time(moment: Millis, now: Millis) -> Markup {
-    let exact = wire::timestamp(moment);
+pub(crate) fn time(moment: Timestamp, now: Timestamp) -> Markup {
+    let exact = moment.to_rfc3339();
     html! { time datetime=(exact) title=(exact) { (relative(moment, now)) } }
 }
 
-fn relative(moment: Millis, now: Millis) -> String {
+fn relative(moment: Timestamp, now: Timestamp) -> String {
     if moment > now {
         let until = moment.since(now);
         return if until < SECOND { "now".to_owned() } else { format!("in {}", rough(until)) };
@@ -49,14 +49,14 @@ mod tests {
 
     #[test]
     fn moments_in_words() {
-        let now = Millis(10 * DAY);
+        let now = Timestamp(10 * DAY);
         let cases = [
             (now, "now"),
-            (Millis(now.0 - 59 * SECOND), "59 s ago"),
-            (Millis(now.0 - 61 * SECOND), "1 min ago"),
-            (Millis(now.0 - 5 * HOUR), "5 h ago"),
-            (Millis(now.0 - 3 * DAY), "3 d ago"),
-            (Millis(now.0 + 90 * MINUTE), "in 1 h"),
+            (Timestamp(now.0 - 59 * SECOND), "59 s ago"),
+            (Timestamp(now.0 - 61 * SECOND), "1 min ago"),
+            (Timestamp(now.0 - 5 * HOUR), "5 h ago"),
+            (Timestamp(now.0 - 3 * DAY), "3 d ago"),
+            (Timestamp(now.0 + 90 * MINUTE), "in 1 h"),
         ];
         for (moment, words) in cases {
             assert_eq!(relative(moment, now), words);

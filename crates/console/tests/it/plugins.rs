@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::body::{Body, to_bytes};
+use canon::time::Timestamp;
 use console::plugin_frames;
 use http::Request;
 use packs::archive::Limits;
@@ -11,7 +12,6 @@ use packs::integrity::Integrity;
 use packs::name::NamespaceGlob;
 use packs::path::EntryPath;
 use packs::signature::{PrivateKey, SIGNATURE_PATH, TrustedKey};
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -51,7 +51,7 @@ fn install(site: &Site) {
         policy: &TrustPolicy::verified(vec![trusted]),
         host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
         limits: Limits::default(),
-        now: Millis(0),
+        now: Timestamp(0),
     };
     InstalledPacks::open(&site.packs()).unwrap().install(&install).unwrap();
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, BodyDataStream, to_bytes};
+use canon::time::Timestamp;
 use console::{Console, Facts, Options, SignInLinks};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use flow::event::Millis;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::Tenants;
 use host::plugins::Plugins;
@@ -112,7 +112,7 @@ impl Site {
 
     /// Issues a sign-in link for a key.
     pub(crate) fn link(&self, key: &str, path: &str) -> String {
-        let now = Millis(SystemClock.now_ms());
+        let now = Timestamp(SystemClock.now_ms());
         self.links.issue(keys::hash(key), path, now, &SystemEntropy).unwrap()
     }
 

@@ -5,19 +5,19 @@
 
 use std::collections::BTreeMap;
 
+use canon::time::Timestamp;
 use serde_json::Value;
 
 use super::{ChannelState, Rules, allowed, check_value};
 use crate::definition::{Channel, Definition, Node};
 use crate::engine::bounds;
-use crate::event::Millis;
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
 /// The channels that a workflow declares, as one node finds them.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
-    at: Millis,
+    at: Timestamp,
     channels: BTreeMap<String, Found>,
 }
 
@@ -49,7 +49,7 @@ impl Reach {
         definition: &Definition,
         states: &BTreeMap<String, ChannelState>,
         node: &Node,
-        at: Millis,
+        at: Timestamp,
     ) -> Self {
         let found = |(name, channel): (&String, &Channel)| {
             let reads = allowed(channel.readers.as_deref(), node);
@@ -120,7 +120,7 @@ mod tests {
 
     fn reach(name: &str, channel: Channel, reads: bool, writes: bool) -> Reach {
         let found = Found { channel, state: None, reads, writes };
-        Reach { at: Millis(10), channels: BTreeMap::from([(name.to_owned(), found)]) }
+        Reach { at: Timestamp(10), channels: BTreeMap::from([(name.to_owned(), found)]) }
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         aged.ttl_ms = Some(5);
         let mut reach = reach("c", aged, true, true);
         reach.write("c", &json!("old")).unwrap();
-        reach.at = Millis(20);
+        reach.at = Timestamp(20);
         assert_eq!(reach.read("c"), Some(json!([])));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::turn::Turn;
 use super::{Effect, Refusal, TimerKey, guide, ids, nodes};
 use crate::definition::{NodeIndex, NodeType};
-use crate::event::{EventKind, wire};
+use crate::event::EventKind;
 use crate::failure::FailureCode;
 use crate::interrupt::{self, Ballot, Decided, Judgement, Reply};
 use crate::state::{Answer, Interrupt, Outcome, RunError};
@@ -75,7 +75,7 @@ impl Turn<'_> {
             "data": question.data,
             "runId": self.state.genesis.run_id,
             "interruptId": id,
-            "requestedAt": wire::timestamp(self.now),
+            "requestedAt": self.now.to_rfc3339(),
         });
         if let Some(schema) = question.resume_schema {
             requested["resumeSchema"] = schema;
@@ -212,7 +212,7 @@ impl Turn<'_> {
             "interruptId": open.id,
             "kind": open.kind,
             "resumeValue": decided.value,
-            "resolvedAt": wire::timestamp(self.now),
+            "resolvedAt": self.now.to_rfc3339(),
             "resolvedBy": decided.by,
             "outcome": decided.outcome.as_str(),
         });
@@ -245,7 +245,7 @@ impl Turn<'_> {
                     self.emit(EventKind::ApprovalRejected, Some(node), payload, Some(cause));
                 }
                 None => {
-                    let at = wire::timestamp(self.now);
+                    let at = self.now.to_rfc3339();
                     let payload = json!({"action": "timeout", "decidedBy": HOST, "decidedAt": at});
                     self.tell(EventKind::ApprovalReceived, node, payload, Some(cause));
                 }
@@ -289,7 +289,7 @@ impl Turn<'_> {
         let mut payload = json!({
             "action": ballot.action,
             "decidedBy": ballot.voter,
-            "decidedAt": wire::timestamp(self.now),
+            "decidedAt": self.now.to_rfc3339(),
         });
         for member in ["comment", "feedback", "refineFeedback", "editedArtifactData"] {
             if let Some(value) = value.get(member) {

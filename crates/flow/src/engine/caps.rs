@@ -1,11 +1,12 @@
 //! What no run may exceed.
 
+use canon::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::turn::Turn;
 use super::{Effect, TimerKey};
 use crate::definition::NodeIndex;
-use crate::event::{EventKind, Millis};
+use crate::event::EventKind;
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
@@ -34,7 +35,7 @@ impl Turn<'_> {
 
     /// When it has to be over; nothing while it only waits for people. Time in which somebody paused it does not count, nor does time in
     /// which it only waited.
-    fn deadline(&self) -> Option<Millis> {
+    fn deadline(&self) -> Option<Timestamp> {
         let state = &self.state;
         let started = state.started_at.filter(|_| state.waiting_since.is_none())?;
         Some(started.plus(self.max_duration()).plus(state.paused_ms).plus(state.waited_ms))

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::turn::Turn;
 use super::{Effect, TimerKey, bounds, nodes, ports};
 use crate::definition::{ExposedType, NodeIndex, NodeType};
-use crate::event::{EventKind, wire};
+use crate::event::EventKind;
 use crate::failure::FailureCode;
 use crate::mask;
 use crate::state::schedule::Verdict;
@@ -222,7 +222,7 @@ impl Turn<'_> {
         {
             // The moment is recorded, so that a restart waits for what is left, and not again from the start.
             let due = self.now.plus(nodes::delay_ms(self, node, inputs));
-            payload["dueAt"] = wire::timestamp(due).into();
+            payload["dueAt"] = due.to_rfc3339().into();
         }
         self.tell(EventKind::NodeStarted, node, payload, cause);
         self.execute(node, inputs);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::turn::Turn;
 use super::{DrainPolicy, Effect, Refusal, TimerKey, bounds};
 use crate::definition::NodeIndex;
-use crate::event::{EventKind, wire};
+use crate::event::EventKind;
 use crate::state::RunError;
 
 /// Why a run is cancelled that follows its parent.
@@ -26,8 +26,7 @@ impl Turn<'_> {
         self.state.rounds.check(&Value::Null)?;
         self.begin();
         if policy == DrainPolicy::DrainCurrentNode && self.drains_first() {
-            let mut payload =
-                json!({"drainPolicy": spelling(policy), "requestedAt": wire::timestamp(self.now)});
+            let mut payload = json!({"drainPolicy": spelling(policy), "requestedAt": self.now.to_rfc3339()});
             if let Some(reason) = reason {
                 payload["reason"] = reason.into();
             }
@@ -46,7 +45,7 @@ impl Turn<'_> {
     }
 
     fn halt(&mut self, reason: Option<String>, policy: DrainPolicy) {
-        let mut payload = json!({"drainPolicy": spelling(policy), "pausedAt": wire::timestamp(self.now)});
+        let mut payload = json!({"drainPolicy": spelling(policy), "pausedAt": self.now.to_rfc3339()});
         if let Some(reason) = reason {
             payload["reason"] = reason.into();
         }
@@ -69,7 +68,7 @@ impl Turn<'_> {
         if self.state.paused.is_none() && !was_draining {
             return Err(Refusal::Conflict { status: self.state.status });
         }
-        let mut payload = json!({"resumedAt": wire::timestamp(self.now)});
+        let mut payload = json!({"resumedAt": self.now.to_rfc3339()});
         if let Some(reason) = reason {
             payload["reason"] = reason.into();
         }

@@ -9,13 +9,14 @@ mod inputs;
 
 use std::collections::BTreeSet;
 
+use canon::time::Timestamp;
 use serde_json::{Value, json};
 
 use self::inputs::{Step, next_step};
 use super::turn::Turn;
 use super::{Children, Decision, Limits};
 use crate::definition::Definition;
-use crate::event::{Event, EventKind, Millis, event_id, size};
+use crate::event::{Event, EventKind, event_id, size};
 use crate::run::SharedGenesis;
 use crate::state::{RunError, RunState};
 
@@ -146,7 +147,7 @@ pub fn replay(
     genesis: SharedGenesis,
     source: Source<'_>,
     from: u64,
-    now: Millis,
+    now: Timestamp,
     limits: &Limits,
     children: &dyn Children,
 ) -> (RunState, Decision) {
@@ -204,7 +205,7 @@ fn from_copies(
     genesis: &SharedGenesis,
     source: Source<'_>,
     from: u64,
-    now: Millis,
+    now: Timestamp,
     limits: &Limits,
     children: &dyn Children,
 ) -> (RunState, Decision) {
@@ -224,7 +225,7 @@ fn from_copies(
 fn go_on(
     definition: &Definition,
     state: &mut RunState,
-    now: Millis,
+    now: Timestamp,
     limits: &Limits,
     children: &dyn Children,
 ) -> Decision {
@@ -247,7 +248,7 @@ mod tests {
             kind: EventKind::NodeStarted,
             node_id: None,
             payload: Map::new(),
-            timestamp: Millis(sequence),
+            timestamp: Timestamp(sequence),
             causation_id: cause.map(str::to_owned),
         };
         let events = [event(0, None), event(1, Some("evt_source_0")), event(2, Some("evt_other_9"))];

@@ -1,12 +1,13 @@
 //! One turn of a run: the state, and what was added so far.
 
+use canon::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::budget::Exceeded;
 use super::replay::Recorded;
 use super::{Children, Decision, Effect, Input, Limits, Refusal, bounds};
 use crate::definition::{Definition, Node, NodeIndex};
-use crate::event::{Event, EventKind, Millis, event_id};
+use crate::event::{Event, EventKind, event_id};
 use crate::interrupt::Reply;
 use crate::meter::Meter;
 use crate::run::{ForkMode, RunStatus};
@@ -16,7 +17,7 @@ use crate::state::RunState;
 pub(super) struct Turn<'a> {
     pub(super) definition: &'a Definition,
     pub(super) state: &'a mut RunState,
-    pub(super) now: Millis,
+    pub(super) now: Timestamp,
     pub(super) limits: &'a Limits,
     pub(super) children: &'a dyn Children,
     /// What the run that is repeated did, while it is repeated.
@@ -38,7 +39,7 @@ impl<'a> Turn<'a> {
     pub(super) fn new(
         definition: &'a Definition,
         state: &'a mut RunState,
-        now: Millis,
+        now: Timestamp,
         limits: &'a Limits,
         children: &'a dyn Children,
     ) -> Self {

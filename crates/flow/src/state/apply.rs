@@ -5,12 +5,13 @@
 mod facts;
 mod nodes;
 
+use canon::time::Timestamp;
 use serde_json::Value;
 
 use super::{Draining, OutOfOrder, RunError, RunState};
 use crate::definition::{Definition, NodeIndex};
 use crate::engine::DrainPolicy;
-use crate::event::{Event, EventKind, Millis, size};
+use crate::event::{Event, EventKind, size};
 use crate::run::RunStatus;
 
 impl RunState {
@@ -118,7 +119,7 @@ impl RunState {
     }
 
     /// Counts the time in which the run only waits for people. An agent that is guided works meanwhile.
-    fn count_waiting(&mut self, now: Millis) {
+    fn count_waiting(&mut self, now: Timestamp) {
         let only_waits = self.status.is_waiting() && self.schedule.guiding == 0;
         match (only_waits, self.waiting_since) {
             (true, None) => self.waiting_since = Some(now),

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use canon::time::Timestamp;
 use serde_json::Value;
 
 use super::{Attribute, MAX_MOMENTS, MAX_SPANS, Moment, Outcome, PROTOCOL_VERSION, Span};
 use super::{interrupt_span, node_span, run_span, trace_id};
 use crate::engine::COST_ATTRIBUTES;
-use crate::event::{Event, EventKind, Millis};
+use crate::event::{Event, EventKind};
 use crate::redact;
 use crate::run::{ForkMode, Genesis};
 
@@ -26,8 +27,8 @@ pub(super) struct Walk<'g> {
     moments_left_out: u32,
     /// What was told of the run on the way.
     attributes: Vec<(&'static str, Attribute)>,
-    start: Millis,
-    end: Millis,
+    start: Timestamp,
+    end: Timestamp,
     outcome: Outcome,
     diverged: bool,
 }
@@ -37,7 +38,7 @@ struct Attempt {
     type_id: String,
     iteration: u32,
     attempt: u32,
-    start: Millis,
+    start: Timestamp,
     is_open: bool,
 }
 
@@ -46,7 +47,7 @@ struct Question {
     node_id: String,
     kind: String,
     count: u64,
-    start: Millis,
+    start: Timestamp,
 }
 
 impl<'g> Walk<'g> {
@@ -62,8 +63,8 @@ impl<'g> Walk<'g> {
             moments: Vec::new(),
             moments_left_out: 0,
             attributes: Vec::new(),
-            start: genesis.created(),
-            end: genesis.created(),
+            start: genesis.created_at,
+            end: genesis.created_at,
             outcome: Outcome::Unset,
             diverged: false,
         }
@@ -169,7 +170,7 @@ impl<'g> Walk<'g> {
         ]
     }
 
-    fn note(&mut self, event: &Event, at: Millis) {
+    fn note(&mut self, event: &Event, at: Timestamp) {
         if self.moments.len() < MAX_MOMENTS {
             let kind = event.kind.as_str().to_owned();
             self.moments.push(Moment { kind, sequence: event.sequence, at });
@@ -178,7 +179,7 @@ impl<'g> Walk<'g> {
         }
     }
 
-    fn begin(&mut self, node_id: &str, event: &Event, at: Millis) {
+    fn begin(&mut self, node_id: &str, event: &Event, at: Timestamp) {
         let number = event.payload.get("attempt").and_then(Value::as_u64).unwrap_or(0);
         let attempt = u32::try_from(number).unwrap_or(u32::MAX);
         let type_id = event.payload.get("typeId").and_then(Value::as_str).unwrap_or("unknown").to_owned();
@@ -189,7 +190,7 @@ impl<'g> Walk<'g> {
         self.nodes.insert(node_id.to_owned(), begun);
     }
 
-    fn finish(&mut self, node_id: &str, event: &Event, at: Millis, outcome: Outcome, is_copied: bool) {
+    fn finish(&mut self, node_id: &str, event: &Event, at: Timestamp, outcome: Outcome, is_copied: bool) {
         if is_copied {
             if let Some(attempt) = self.nodes.get_mut(node_id) {
                 attempt.is_open = false;
@@ -205,7 +206,13 @@ impl<'g> Walk<'g> {
         self.close(node_id, at, outcome, cost);
     }
 
-    fn close(&mut self, node_id: &str, at: Millis, outcome: Outcome, more: Vec<(&'static str, Attribute)>) {
+    fn close(
+        &mut self,
+        node_id: &str,
+        at: Timestamp,
+        outcome: Outcome,
+        more: Vec<(&'static str, Attribute)>,
+    ) {
         let Some(attempt) = self.nodes.get_mut(node_id).filter(|attempt| attempt.is_open) else { return };
         attempt.is_open = false;
         let (iteration, number) = (attempt.iteration, attempt.attempt);
@@ -220,7 +227,7 @@ impl<'g> Walk<'g> {
         self.push(span_id, run_span(&self.genesis.run_id), name, (start, at), attributes, outcome);
     }
 
-    fn ask(&mut self, node_id: &str, event: &Event, at: Millis) {
+    fn ask(&mut self, node_id: &str, event: &Event, at: Timestamp) {
         let member = |name: &str| event.payload.get(name).and_then(Value::as_str).unwrap_or_default();
         self.asked += 1;
         let question = Question {
@@ -232,7 +239,7 @@ impl<'g> Walk<'g> {
         self.interrupts.insert(member("interruptId").to_owned(), question);
     }
 
-    fn answer(&mut self, event: &Event, at: Millis, is_copied: bool) {
+    fn answer(&mut self, event: &Event, at: Timestamp, is_copied: bool) {
         let Some(interrupt_id) = event.payload.get("interruptId").and_then(Value::as_str) else { return };
         if is_copied {
             self.interrupts.remove(interrupt_id);
@@ -241,7 +248,7 @@ impl<'g> Walk<'g> {
         }
     }
 
-    fn close_question(&mut self, interrupt_id: &str, at: Millis) {
+    fn close_question(&mut self, interrupt_id: &str, at: Timestamp) {
         let Some(question) = self.interrupts.remove(interrupt_id) else { return };
         let run_id = &self.genesis.run_id;
         let parent = self.nodes.get(&question.node_id).map_or_else(
@@ -262,7 +269,7 @@ impl<'g> Walk<'g> {
         span_id: u64,
         parent_id: u64,
         name: String,
-        (start, end): (Millis, Millis),
+        (start, end): (Timestamp, Timestamp),
         attributes: Vec<(&'static str, Attribute)>,
         outcome: Outcome,
     ) {

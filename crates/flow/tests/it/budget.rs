@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use canon::time::Timestamp;
 use flow::definition::{Capabilities, Definition};
 use flow::engine::{Effect, Input, Limits, decide};
-use flow::event::{EventKind, Millis, wire};
+use flow::event::{EventKind, wire};
 use flow::run::RunStatus;
 use flow::state::RunState;
 use serde_json::{Value, json};
@@ -198,7 +199,7 @@ fn effects_of_a_decision_that_exceeds_a_limit_are_not_made() {
     let mut state = RunState::new(&definition, Arc::new(genesis));
     let limits = Limits { max_append_bytes: 100_000, ..Limits::default() };
     let decision =
-        decide(&definition, &mut state, Input::Create, Millis(5), &limits, &|_: &str| true).unwrap();
+        decide(&definition, &mut state, Input::Create, Timestamp(5), &limits, &|_: &str| true).unwrap();
     assert_eq!(state.status, RunStatus::Failed);
     let made = decision.effects.iter().filter(|effect| !matches!(effect, Effect::ClearTimer { .. }));
     assert_eq!(made.collect::<Vec<_>>(), Vec::<&Effect>::new());
@@ -228,7 +229,7 @@ fn patterns_that_take_too_much_together_are_refused() {
     let mut state = RunState::new(&definition, Arc::new(genesis));
     let all = |_: &str| true;
     let decision =
-        decide(&definition, &mut state, Input::Create, Millis(5), &Limits::default(), &all).unwrap();
+        decide(&definition, &mut state, Input::Create, Timestamp(5), &Limits::default(), &all).unwrap();
     let kinds: Vec<_> = decision.events.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(kinds, ["run.started", "cap.breached", "run.failed"]);
     let error = state.error.unwrap();

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use canon::time::Timestamp;
 use flow::definition::{Capabilities, Definition, PackTypes, ServedSurfaces};
 use flow::engine::{
     self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide,
 };
-use flow::event::{Event, EventKind, Millis, event_id, wire};
+use flow::event::{Event, EventKind, event_id, wire};
 use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
@@ -29,9 +30,9 @@ pub(crate) struct Run {
 pub(crate) struct World {
     pub(crate) definitions: BTreeMap<String, Arc<Definition>>,
     pub(crate) runs: BTreeMap<String, Run>,
-    pub(crate) now: Millis,
+    pub(crate) now: Timestamp,
     pub(crate) limits: Limits,
-    pub(crate) timers: BTreeSet<(Millis, String, TimerKey)>,
+    pub(crate) timers: BTreeSet<(Timestamp, String, TimerKey)>,
     /// What effects give; those of nodes that are not here wait for [`World::perform`].
     pub(crate) outcomes: BTreeMap<String, VecDeque<Result<Value, RunError>>>,
     /// How often each effect was asked for, by its identity.
@@ -103,7 +104,7 @@ fn for_parent(status: RunStatus) -> RunStatus {
 /// A type of node that a pack brings.
 pub(crate) const PACK_TYPE: &str = "vendor.acme.ask";
 
-pub(crate) const START: Millis = Millis(1_793_000_000_000);
+pub(crate) const START: Timestamp = Timestamp(1_793_000_000_000);
 
 impl World {
     pub(crate) fn new(documents: &[Value]) -> Self {
@@ -162,7 +163,7 @@ impl World {
             callback_url: None,
             parent: None,
             fork: None,
-            created_at: self.now.0,
+            created_at: self.now,
             forced_engine_version: None,
             test: false,
             trace: None,

@@ -694,7 +694,7 @@ fn an_event_of_a_later_edition_is_read_and_changes_nothing() {
 fn a_clock_that_is_set_back_does_not_turn_the_log_round() {
     let mut world = World::new(&[delays()]);
     world.create("w");
-    world.now = flow::event::Millis(world.now.0 - 3_600_000);
+    world.now = canon::time::Timestamp(world.now.0 - 3_600_000);
     world.give("r", pause(DrainPolicy::Immediate)).unwrap();
     world.give("r", Input::Resume { reason: None }).unwrap();
     let times: Vec<_> = world.run().events.iter().map(|event| event.timestamp).collect();

@@ -2,10 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use canon::time::Timestamp;
 use flow::definition::{CalledType, Family};
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
-use surfaces::{Call, Code, Millis, Surface, SurfaceError, Surfaces, Tenant};
+use surfaces::{Call, Code, Surface, SurfaceError, Surfaces, Tenant};
 
 use super::{Asked, Performed};
 
@@ -43,7 +44,7 @@ fn request(called: CalledType, asked: Asked<'_>) -> Result<Call, SurfaceError> {
         op: op.to_owned(),
         args: arguments(called, &asked.call.config, &asked.call.inputs)?,
         effect: Some(asked.invocation.to_owned()),
-        now: Millis(asked.now.0),
+        now: Timestamp(asked.now.0),
     })
 }
 
@@ -206,7 +207,7 @@ mod tests {
                     op: op.to_owned(),
                     args,
                     effect: None,
-                    now: Millis(0),
+                    now: Timestamp(0),
                 };
                 let refused = surfaces.call(call).await.err().map(|error| error.message).unwrap_or_default();
                 assert_eq!(

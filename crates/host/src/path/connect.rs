@@ -2,7 +2,7 @@
 //!
 //! Made when somebody reads who may, and kept nowhere: not in events, snapshots, streams, bundles or logs.
 
-use flow::event::{Millis, wire};
+use canon::time::Timestamp;
 use guide::record::SessionId;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ impl GuidedNodes {
         public_url: &str,
         tenant: &str,
         session: &str,
-        period: Millis,
+        period: Timestamp,
     ) -> Result<Connection, Trouble> {
         let id: SessionId = session_id(session)?;
         let guided = self.guided(tenant)?;
@@ -57,7 +57,7 @@ impl GuidedNodes {
             "stateToken": reply.state_token,
             "ackToken": reply.ack_token,
             "workspaceRoot": root.map(|root| root.display().to_string()),
-            "expiresAt": wire::timestamp(expires_at),
+            "expiresAt": expires_at.to_rfc3339(),
         });
         Ok(Connection { connect: Some(connect), session: told })
     }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use canon::time::Timestamp;
 use flow::definition::Definition;
 use flow::engine::{Decision, Effect, Input, decide};
-use flow::event::{Event, Millis, wire};
+use flow::event::{Event, wire};
 use flow::run::RunStatus;
 use flow::snapshot::Snapshot;
 use flow::state::RunState;
@@ -381,7 +382,7 @@ impl Runs {
     }
 
     /// The snapshot of a run, without what is known to be a secret.
-    fn snapshot(&self, definition: &Definition, state: &RunState, at: Millis) -> Bytes {
+    fn snapshot(&self, definition: &Definition, state: &RunState, at: Timestamp) -> Bytes {
         const PLAIN: &str = "names are texts, so nothing can be refused";
         let snapshot = Snapshot::of(definition, state, at);
         let tenant = &state.genesis.tenant;
@@ -508,7 +509,7 @@ pub(super) fn refused(refusal: flow::engine::Refusal) -> Refusal {
         Core::Paused { since, draining } => {
             let paused = Refusal::new(ApiCode::Conflict, message)
                 .detail("runStatus", RunStatus::Paused.as_str())
-                .detail("pausedAt", wire::timestamp(since));
+                .detail("pausedAt", since.to_rfc3339());
             if draining { paused.detail("draining", true) } else { paused }
         }
         Core::Conflict { status } => {

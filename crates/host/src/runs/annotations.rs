@@ -1,6 +1,5 @@
 //! What people and agents think of a run: notes beside it, not in its log.
 
-use flow::event::wire;
 use flow::store::{Change, CommitError};
 use serde_json::{Map, Value, json};
 
@@ -43,7 +42,7 @@ impl Runs {
             "target": target,
             "signal": note.signal,
             "actor": {"principalRef": caller.principal},
-            "createdAt": wire::timestamp(self.now()),
+            "createdAt": self.now().to_rfc3339(),
         });
         if let Some(text) = note.note {
             document["note"] = text.into();

@@ -19,7 +19,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use canon::canonical::write_to;
-use flow::event::wire;
 use flow::store::{AuditEntry, Change};
 use serde_json::Value;
 
@@ -86,7 +85,7 @@ impl Runs {
         // In the order of their names, which makes a canonical text of canonical texts.
         let members = [
             ("{\"action\":", Value::from(action)),
-            (",\"at\":", wire::timestamp(self.now()).into()),
+            (",\"at\":", self.now().to_rfc3339().into()),
             (",\"details\":", details),
             (",\"principal\":", principal),
         ];

@@ -1,7 +1,6 @@
 //! All that is known of a run, in one document, for whoever has to find out what went wrong.
 
 use flow::definition::Masking;
-use flow::event::wire;
 use flow::mask::Mask;
 use serde_json::{Map, Value, json};
 
@@ -63,7 +62,7 @@ impl Runs {
         let cost = run.pointer("/metrics/openwopCost").cloned().unwrap_or(Value::Null);
         let mut bundle = json!({
             "bundleVersion": "1.0",
-            "generatedAt": wire::timestamp(self.now()),
+            "generatedAt": self.now().to_rfc3339(),
             "host": {"name": "interlock", "version": env!("CARGO_PKG_VERSION"), "vendor": "interlock"},
             "metrics": {"openwopCost": cost, "nodeCount": nodes, "eventCount": events.len()},
             "run": run,

@@ -144,7 +144,7 @@ impl Runs {
             callback_url: request.callback_url,
             parent: None,
             fork: None,
-            created_at: self.now().0,
+            created_at: self.now(),
             forced_engine_version: creation.forced_engine_version,
             test: caller.test,
             trace: creation.trace.filter(|_| self.is_traced()),
@@ -267,7 +267,7 @@ pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Change {
             .filter(|_| genesis.fork.is_none())
             .map(|parent| parent.run_id.clone()),
         tags: genesis.tags.clone(),
-        created_at: genesis.created(),
+        created_at: genesis.created_at,
     }
 }
 

@@ -79,7 +79,7 @@ impl Runs {
                 from_sequence: request.from,
                 mode: request.mode,
             }),
-            created_at: now.0,
+            created_at: now,
             // A trace of its own, with a link to that of the source.
             trace: None,
             ..source

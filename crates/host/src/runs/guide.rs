@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use canon::time::Timestamp;
 use flow::engine::guide::session_of;
 use flow::engine::{Guide, GuideFailure, GuideResult, Input};
-use flow::event::Millis;
 use flow::run::Genesis;
 use flow::state::{NodeStatus, RunState};
 use flow::store::{Cause, Change};
@@ -36,7 +36,7 @@ pub(super) fn parse_end_key(key: &str) -> Option<(&str, &str)> {
 }
 
 /// The change by which the end of a wait is made durable together with what ended it.
-pub(super) fn end_later(run_id: &str, node_id: &str, session_id: &str, now: Millis) -> Change {
+pub(super) fn end_later(run_id: &str, node_id: &str, session_id: &str, now: Timestamp) -> Change {
     Change::SetTimer {
         run_id: run_id.to_owned(),
         key: end_key(node_id, session_id),
@@ -321,7 +321,7 @@ impl Runs {
         let Some(path) = self.path() else { return };
         let Some(session_id) = self.guided_session(state, node_id) else { return };
         let now = self.now().0;
-        let period = Millis(now - now % TOKEN_PERIOD_MS);
+        let period = Timestamp(now - now % TOKEN_PERIOD_MS);
         let tenant = &state.genesis.tenant;
         // A session that cannot be read now is shown without: reading the run says so soon enough.
         if let Ok(connection) = path.connection(self.public_url(), tenant, &session_id, period) {

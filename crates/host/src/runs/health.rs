@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::store::CommitError;
 
 use super::{ApiCode, Refusal, Runs};
@@ -18,7 +18,7 @@ pub(super) struct StoreHealth {
     /// Whether a record was read that is not what was written.
     damaged: AtomicBool,
     /// When the last write failed, and why, where none has succeeded since.
-    failed: Mutex<Option<(Millis, Trouble)>>,
+    failed: Mutex<Option<(Timestamp, Trouble)>>,
 }
 
 /// Why the store cannot be relied on.
@@ -47,7 +47,7 @@ impl Trouble {
 
 impl StoreHealth {
     /// Notes what came of a commit.
-    pub(super) fn committed(&self, result: &Result<(), CommitError>, now: Millis) {
+    pub(super) fn committed(&self, result: &Result<(), CommitError>, now: Timestamp) {
         let trouble = match result {
             Err(CommitError::Full(_)) => Some(Trouble::Full),
             Err(CommitError::Store(_)) => Some(Trouble::Unwritable),
@@ -69,7 +69,7 @@ impl StoreHealth {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = trouble.map(|trouble| (now, trouble));
     }
 
-    fn trouble(&self, now: Millis) -> Option<Trouble> {
+    fn trouble(&self, now: Timestamp) -> Option<Trouble> {
         if self.damaged.load(Ordering::Relaxed) {
             return Some(Trouble::Damaged);
         }
@@ -111,15 +111,15 @@ mod tests {
     #[test]
     fn a_write_that_failed_is_held_against_the_store_until_another_succeeds_or_time_has_passed() {
         let health = StoreHealth::default();
-        let at = |now| health.trouble(Millis(now));
+        let at = |now| health.trouble(Timestamp(now));
         assert_eq!(at(0), None);
-        health.committed(&Err(CommitError::Full(Cause::new("disk full"))), Millis(1_000));
+        health.committed(&Err(CommitError::Full(Cause::new("disk full"))), Timestamp(1_000));
         assert_eq!(at(1_000), Some(Trouble::Full));
-        health.committed(&Err(CommitError::KeyTaken), Millis(1_500));
+        health.committed(&Err(CommitError::KeyTaken), Timestamp(1_500));
         assert_eq!(at(1_500), Some(Trouble::Full), "a refusal says nothing about the disk");
-        health.committed(&Ok(()), Millis(2_000));
+        health.committed(&Ok(()), Timestamp(2_000));
         assert_eq!(at(2_000), None);
-        health.committed(&Err(CommitError::Full(Cause::new("disk full"))), Millis(3_000));
+        health.committed(&Err(CommitError::Full(Cause::new("disk full"))), Timestamp(3_000));
         assert_eq!(at(3_000 + REMEMBERED_MS), None, "somebody has to be let in to try");
         health.damaged.store(true, Ordering::Relaxed);
         assert_eq!(at(u64::MAX), Some(Trouble::Damaged), "nothing repairs itself");

@@ -1,8 +1,8 @@
 //! Answers to what runs wait for, and the other things that somebody may want of a run.
 
 use canon::digest::Digest;
+use canon::time::Timestamp;
 use flow::engine::{DrainPolicy, Input};
-use flow::event::{Millis, wire};
 use flow::interrupt::{ANONYMOUS, Via, answerable_by_token, takes_tokens};
 use flow::run::RunStatus;
 use flow::state::Interrupt;
@@ -178,7 +178,7 @@ impl Runs {
             "key": interrupt.key,
             "resumeSchema": interrupt.resume_schema,
             "data": interrupt.data,
-            "expiresAt": wire::timestamp(Millis(token.expires_at)),
+            "expiresAt": Timestamp(token.expires_at).to_rfc3339(),
             "resolved": false,
         }))
     }
@@ -268,7 +268,7 @@ impl Runs {
         let secret = self.inner.options.token_secrets.first()?;
         // Counted from the beginning of the period, so that a reader who comes again gets the same token for a while.
         let now = self.now().0;
-        let latest = Millis(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
+        let latest = Timestamp(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
         let expires_at = interrupt.deadline.map_or(latest, |deadline| deadline.min(latest)).0;
         let node = &loaded.definition.nodes[loaded.state.place(&interrupt.node_id)?];
         let answers = to.may_respond && answerable_by_token(node, interrupt, to.principal);
@@ -363,7 +363,7 @@ impl Runs {
         let input = Input::Pause { reason, policy };
         self.advance(run_id, input, Ask { keyed, changes: vec![audit] }, |state, _| {
             let requested = state.draining.as_ref().map(|draining| draining.since);
-            let paused_at = state.paused.map(|(at, _)| at).or(requested).map(wire::timestamp);
+            let paused_at = state.paused.map(|(at, _)| at).or(requested).map(Timestamp::to_rfc3339);
             let mut body = json!({"runId": run_id, "status": RunStatus::Paused, "pausedAt": paused_at});
             // The pause is accepted, and `run.paused` follows once the nodes that work have ended.
             if requested.is_some() {
@@ -407,7 +407,7 @@ impl Runs {
         let _place = self.admit()?;
         self.visible(caller, run_id)?;
         let audit = self.audited(caller, "run.resume", &json!({"runId": run_id}));
-        let resumed_at = wire::timestamp(self.now());
+        let resumed_at = self.now().to_rfc3339();
         self.advance(run_id, Input::Resume { reason }, Ask { keyed, changes: vec![audit] }, |_, _| {
             Ok(Reply::new(
                 202,

@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use canon::time::Timestamp;
 use flow::definition::{Definition, Listening, SourceKind, UnservedKind, UnservedTrigger};
 use flow::options::check_inputs;
 use flow::run::{Genesis, Triggered};
 use flow::store::{Cause, Change, CommitError};
 use serde_json::{Map, Value, json};
 use surfaces::queue::From as ReadFrom;
-use surfaces::{Millis as SurfaceMillis, Scope as SurfaceScope, Tenant};
+use surfaces::{Scope as SurfaceScope, Tenant};
 use tokio::sync::Notify;
 
 use super::create::{BeginError, told};
@@ -170,7 +171,7 @@ impl Runs {
             callback_url: None,
             parent: None,
             fork: None,
-            created_at: self.now().0,
+            created_at: self.now(),
             forced_engine_version: None,
             test: false,
             trace: None,
@@ -288,7 +289,7 @@ impl Runs {
                 continue;
             }
             let Ok(name) = Tenant::new(tenant) else { continue };
-            let scope = SurfaceScope::new(name, SurfaceMillis(self.now().0));
+            let scope = SurfaceScope::new(name, Timestamp(self.now().0));
             let end = surfaces.queue().stream_read(&scope, trigger.source.clone(), ReadFrom::Now, 1).await;
             // A server that does not answer is asked again by the trigger itself.
             if let Ok(end) = end {

@@ -108,7 +108,7 @@ impl Runs {
             callback_url: None,
             parent: Some(child.parent.clone()),
             fork: None,
-            created_at: self.now().0,
+            created_at: self.now(),
             forced_engine_version: parent.forced_engine_version,
             test: parent.test,
             trace,

@@ -7,9 +7,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use flow::event::Millis;
-
 use super::{ApiCode, Refusal};
+use canon::time::Timestamp;
 
 /// The most buckets that are remembered. When there are more, those that are full again are forgotten: they are as good as new.
 const MAX_BUCKETS: usize = 100_000;
@@ -101,7 +100,7 @@ impl RateLimiter {
     ///
     /// # Errors
     /// `rate_limited`, with when to come back.
-    pub fn admit(&self, asked: &Asked<'_>, now: Millis) -> Result<(), Refusal> {
+    pub fn admit(&self, asked: &Asked<'_>, now: Timestamp) -> Result<(), Refusal> {
         let wanted = [
             (RateScope::Key, self.limits.key, Some(asked.key)),
             (RateScope::Tenant, self.limits.tenant, asked.tenant),
@@ -160,16 +159,16 @@ fn refused(scope: RateScope, rate: Rate, milliseconds: u64) -> Refusal {
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     tokens: u64,
-    at: Millis,
+    at: Timestamp,
 }
 
 impl Bucket {
-    const fn full(rate: Rate, now: Millis) -> Self {
+    const fn full(rate: Rate, now: Timestamp) -> Self {
         Self { tokens: rate.burst * TOKEN, at: now }
     }
 
     /// The bucket at a later moment. A clock that went back fills nothing, and takes nothing.
-    fn filled(self, rate: Rate, now: Millis) -> Self {
+    fn filled(self, rate: Rate, now: Timestamp) -> Self {
         let added = now.since(self.at).saturating_mul(rate.per_second);
         Self { tokens: self.tokens.saturating_add(added).min(rate.burst * TOKEN), at: now.max(self.at) }
     }
@@ -188,33 +187,33 @@ mod tests {
     #[test]
     fn nothing_is_limited_that_was_not_configured() {
         let limiter = RateLimiter::default();
-        assert!((0..10_000).all(|_| limiter.admit(&asked("k"), Millis(0)).is_ok()));
+        assert!((0..10_000).all(|_| limiter.admit(&asked("k"), Timestamp(0)).is_ok()));
     }
 
     #[test]
     fn a_bucket_is_spent_and_fills_again_and_says_when() {
         let limiter = RateLimiter::new(RateLimits { key: Some(Rate::new(2, 3)), ..RateLimits::default() });
-        let spent = (0..5).filter(|_| limiter.admit(&asked("k"), Millis(1000)).is_ok()).count();
+        let spent = (0..5).filter(|_| limiter.admit(&asked("k"), Timestamp(1000)).is_ok()).count();
         assert_eq!(spent, 3);
-        let refusal = limiter.admit(&asked("k"), Millis(1000)).unwrap_err();
+        let refusal = limiter.admit(&asked("k"), Timestamp(1000)).unwrap_err();
         assert_eq!((refusal.code, refusal.retry_after), (ApiCode::RateLimited, Some(1)));
         assert_eq!(refusal.details["retryAfterMs"], 500);
         assert_eq!(refusal.details["scope"], "key");
-        assert!(limiter.admit(&asked("other"), Millis(1000)).is_ok(), "each key for itself");
-        assert!(limiter.admit(&asked("k"), Millis(1499)).is_err());
-        assert!(limiter.admit(&asked("k"), Millis(1500)).is_ok(), "exactly when it said");
+        assert!(limiter.admit(&asked("other"), Timestamp(1000)).is_ok(), "each key for itself");
+        assert!(limiter.admit(&asked("k"), Timestamp(1499)).is_err());
+        assert!(limiter.admit(&asked("k"), Timestamp(1500)).is_ok(), "exactly when it said");
     }
 
     #[test]
     fn what_one_bucket_refuses_is_not_taken_from_another() {
         let limits = RateLimits { key: Some(Rate::new(1, 10)), tenant: Some(Rate::new(1, 1)), route: None };
         let limiter = RateLimiter::new(limits);
-        limiter.admit(&asked("a"), Millis(0)).unwrap();
+        limiter.admit(&asked("a"), Timestamp(0)).unwrap();
         for _ in 0..20 {
-            assert_eq!(limiter.admit(&asked("a"), Millis(0)).unwrap_err().details["scope"], "tenant");
+            assert_eq!(limiter.admit(&asked("a"), Timestamp(0)).unwrap_err().details["scope"], "tenant");
         }
         let elsewhere = Asked { tenant: Some("other"), ..asked("a") };
-        assert!(limiter.admit(&elsewhere, Millis(0)).is_ok(), "the key still has tokens");
+        assert!(limiter.admit(&elsewhere, Timestamp(0)).is_ok(), "the key still has tokens");
     }
 
     proptest! {
@@ -228,7 +227,7 @@ mod tests {
             let (mut now, mut admitted) = (0, 0);
             for step in steps {
                 now += step;
-                admitted += u64::from(limiter.admit(&asked("k"), Millis(now)).is_ok());
+                admitted += u64::from(limiter.admit(&asked("k"), Timestamp(now)).is_ok());
                 prop_assert!(admitted <= u64::from(burst) + now * u64::from(per_second) / 1000);
             }
         }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use flow::event::{Millis, wire};
+use canon::time::Timestamp;
 use flow::run::Genesis;
 use flow::store::{AgedRun, Change};
 use serde_json::json;
@@ -80,7 +80,7 @@ impl Runs {
         Ok(Swept { runs, answers })
     }
 
-    async fn sweep_answers(&self, before: Millis) -> Result<bool, Refusal> {
+    async fn sweep_answers(&self, before: Timestamp) -> Result<bool, Refusal> {
         let mut swept = false;
         while !self.is_stopping() && self.store().oldest_answer()?.is_some_and(|oldest| oldest < before) {
             self.commit(vec![Change::DeleteAnswers { before, limit: PAGE }]).await?;
@@ -90,7 +90,7 @@ impl Runs {
         Ok(swept)
     }
 
-    async fn sweep_runs(&self, before: Millis) -> Result<usize, Refusal> {
+    async fn sweep_runs(&self, before: Timestamp) -> Result<usize, Refusal> {
         let mut forked = None;
         let (mut after, mut swept) = (0, 0);
         loop {
@@ -127,7 +127,7 @@ impl Runs {
     fn family(
         &self,
         run: AgedRun,
-        before: Millis,
+        before: Timestamp,
         is_forked: impl Fn(&str) -> bool,
     ) -> Result<Option<Vec<AgedRun>>, Refusal> {
         let mut family = vec![run];
@@ -167,7 +167,7 @@ impl Runs {
     }
 
     /// Deletes runs, with one entry in the audit log of each tenant.
-    async fn delete(&self, runs: &[AgedRun], before: Millis) -> Result<(), Refusal> {
+    async fn delete(&self, runs: &[AgedRun], before: Timestamp) -> Result<(), Refusal> {
         let mut changes: Vec<_> =
             runs.iter().map(|run| Change::DeleteRun { run_id: run.run_id.clone() }).collect();
         let mut by_tenant: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -181,18 +181,18 @@ impl Runs {
                 scopes: Vec::new(),
                 test: false,
             };
-            let details = json!({"endedBefore": wire::timestamp(before), "runIds": run_ids});
+            let details = json!({"endedBefore": before.to_rfc3339(), "runIds": run_ids});
             changes.push(self.audited(&caller, "run.expire", &details));
         }
         Ok(self.commit(changes).await?)
     }
 }
 
-fn is_over(run: &AgedRun, before: Millis) -> bool {
+fn is_over(run: &AgedRun, before: Timestamp) -> bool {
     run.has_ended && run.updated_at < before
 }
 
 /// The moment that is so long ago.
-fn before(now: Millis, kept: Duration) -> Millis {
-    Millis(now.0.saturating_sub(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX)))
+fn before(now: Timestamp, kept: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_sub(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX)))
 }

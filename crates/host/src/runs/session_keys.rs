@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::signed::{self, Domain};
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +51,7 @@ impl SessionKeys {
     /// A key for a session, good before `expires_at`.
     ///
     /// Without a secret there is none, and what is given back opens nothing.
-    pub fn mint(&self, tenant: &str, session_id: &str, expires_at: Millis) -> String {
+    pub fn mint(&self, tenant: &str, session_id: &str, expires_at: Timestamp) -> String {
         let grant = SessionGrant {
             tenant: tenant.to_owned(),
             session_id: session_id.to_owned(),
@@ -62,7 +62,7 @@ impl SessionKeys {
     }
 
     /// What a key grants; nothing for one that was not made here, was changed, or whose time is over.
-    pub fn verify(&self, key: &str, now: Millis) -> Option<SessionGrant> {
+    pub fn verify(&self, key: &str, now: Timestamp) -> Option<SessionGrant> {
         let grant: SessionGrant =
             signed::open(Domain::SESSION_KEY, key.strip_prefix(PREFIX)?, &self.secrets)?;
         (now.0 < grant.expires_at).then_some(grant)
@@ -84,7 +84,7 @@ mod tests {
     const NEW: [u8; 32] = [2; 32];
 
     fn key() -> String {
-        SessionKeys::new(vec![OLD]).mint("acme", "sess_1", Millis(1000))
+        SessionKeys::new(vec![OLD]).mint("acme", "sess_1", Timestamp(1000))
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
             ("a host without secrets", vec![], 999, None),
             ("its time is over", vec![OLD], 1000, None),
         ] {
-            let read = SessionKeys::new(secrets).verify(&key(), Millis(now));
+            let read = SessionKeys::new(secrets).verify(&key(), Timestamp(now));
             assert_eq!(read.as_ref(), expected, "{name}");
         }
     }
@@ -109,24 +109,24 @@ mod tests {
             let mut changed = key().into_bytes();
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            assert_eq!(keys.verify(&changed, Millis(0)), None, "{place}");
+            assert_eq!(keys.verify(&changed, Timestamp(0)), None, "{place}");
         }
         for text in ["", PREFIX, "ilk_live_x", "ilk_session_.", &"a".repeat(9000)] {
-            assert_eq!(keys.verify(text, Millis(0)), None, "{text}");
+            assert_eq!(keys.verify(text, Timestamp(0)), None, "{text}");
         }
     }
 
     #[test]
     fn a_host_without_secrets_makes_keys_that_open_nothing() {
         let keys = SessionKeys::new(Vec::new());
-        assert_eq!(keys.verify(&keys.mint("acme", "sess_1", Millis(1000)), Millis(0)), None);
+        assert_eq!(keys.verify(&keys.mint("acme", "sess_1", Timestamp(1000)), Timestamp(0)), None);
     }
 
     #[test]
     fn a_key_without_an_end_has_the_latest_one() {
         let keys = SessionKeys::new(vec![OLD]);
-        let key = keys.mint("acme", "sess_1", Millis(u64::MAX));
-        assert_eq!(keys.verify(&key, Millis(0)).unwrap().expires_at, LATEST);
+        let key = keys.mint("acme", "sess_1", Timestamp(u64::MAX));
+        assert_eq!(keys.verify(&key, Timestamp(0)).unwrap().expires_at, LATEST);
     }
 
     #[test]

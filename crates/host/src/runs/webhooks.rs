@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
-use flow::event::{Millis, wire};
+use canon::time::Timestamp;
 use flow::store::{Change, CommitError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Runs {
                 // Not in the text of the protocol, but clients of it read them.
                 "url": webhook.url,
                 "eventTypes": webhook.events,
-                "createdAt": wire::timestamp(Millis(webhook.created_at)),
+                "createdAt": Timestamp(webhook.created_at).to_rfc3339(),
             }),
         );
         let mut changes = vec![

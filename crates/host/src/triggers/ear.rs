@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use canon::time::Timestamp;
 use flow::store::Change;
 use serde_json::Value;
 use surfaces::queue::Queue;
-use surfaces::{Code, Millis, Scope, SurfaceError, Tenant};
+use surfaces::{Code, Scope, SurfaceError, Tenant};
 use tokio::sync::{Notify, watch};
 
 use super::{Heard, Named, Told};
@@ -54,7 +55,7 @@ impl Ear {
     }
 
     pub(super) fn scope(&self) -> Scope {
-        Scope::new(self.tenant.clone(), Millis(self.runs.now().0))
+        Scope::new(self.tenant.clone(), Timestamp(self.runs.now().0))
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -40,9 +40,9 @@ impl From<PackError> for Failure {
 }
 
 /// The system's clock.
-fn now() -> packs::time::Millis {
+fn now() -> canon::time::Timestamp {
     use host::system::{Clock as _, SystemClock};
-    packs::time::Millis(SystemClock.now_ms())
+    canon::time::Timestamp(SystemClock.now_ms())
 }
 
 /// The call itself is wrong.

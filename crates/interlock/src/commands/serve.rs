@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use canon::error::Envelope;
+use canon::time::Timestamp;
 use console::{Console, SignInLinks};
 use flow::definition::Capabilities;
-use flow::event::Millis;
 use guide::token::Keyring;
 use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::audit::Anchors;
@@ -87,7 +87,7 @@ impl Opened {
 
     /// A link that signs in once, in place of a key, and leads to a page of the console.
     pub(crate) fn sign_in_link(&self, key: &str, path: &str) -> Result<String, Failure> {
-        let now = Millis(SystemClock.now_ms());
+        let now = Timestamp(SystemClock.now_ms());
         let issued = self.sign_in_links.issue(hash(key), path, now, &SystemEntropy);
         let link =
             issued.map_err(|cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause })?;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use canon::time::Timestamp;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::integrity::Integrity;
 use packs::name::NamespaceGlob;
 use packs::path::EntryPath;
 use packs::signature::{PrivateKey, SIGNATURE_PATH, TrustedKey};
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 
 /// Signs a pack of these files, of which `pack.json` is one, and installs it into a data directory.
@@ -29,7 +29,7 @@ pub(crate) fn install(data: &Path, files: &[(&str, &[u8])]) {
         policy: &TrustPolicy::verified(vec![trusted]),
         host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
         limits: Limits::default(),
-        now: Millis(0),
+        now: Timestamp(0),
     };
     InstalledPacks::open(&data.join("packs")).unwrap().install(&install).unwrap();
 }

@@ -44,7 +44,7 @@ const ROOMS: [(&str, &[&str]); 14] = [
 /// The pure rooms, and all that they may use of the outside.
 const PURE: [(&str, &[&str]); 5] = [
     ("ai", &["jsonschema", "serde_json", "thiserror"]),
-    ("canon", &["serde", "serde_json", "serde_json_canonicalizer", "sha2", "strsim", "thiserror"]),
+    ("canon", &["jiff", "serde", "serde_json", "serde_json_canonicalizer", "sha2", "strsim", "thiserror"]),
     ("composition", &["foldhash", "serde", "serde_json"]),
     (
         "flow",

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::name::{PackName, Scope};
 use crate::publish::{Accepted, PublishError, PublishErrorCode};
-use crate::time::Millis;
 use crate::version::Version;
+use canon::time::Timestamp;
 
 impl<S: RegistryStore> Registry<S> {
     /// Publishes what [`check`](crate::publish::check) accepted.
@@ -24,7 +24,7 @@ impl<S: RegistryStore> Registry<S> {
         accepted: &Accepted,
         archive: &[u8],
         publisher: Publisher<'_>,
-        now: Millis,
+        now: Timestamp,
     ) -> Result<Published, PublishRefusal> {
         let common = &accepted.manifest.common;
         let (name, version) = (&common.name, &common.version);
@@ -88,7 +88,7 @@ impl<S: RegistryStore> Registry<S> {
         name: &PackName,
         version: &Version,
         publisher: Publisher<'_>,
-        now: Millis,
+        now: Timestamp,
     ) -> Result<(), RegistryError> {
         let mut packs = self.write();
         let mut record = owned(&packs, name, publisher)?.clone();
@@ -220,7 +220,7 @@ pub(super) fn owned<'a>(
 }
 
 /// The first signature names the key of a pack; from then on a version is signed by the key that is valid.
-fn admit_key(record: &mut PackRecord, accepted: &Accepted, now: Millis) -> Result<(), PublishError> {
+fn admit_key(record: &mut PackRecord, accepted: &Accepted, now: Timestamp) -> Result<(), PublishError> {
     let invalid = |message: &str| Err(PublishError::new(PublishErrorCode::SignatureInvalid, message));
     let Some(current) = record.keychain.last() else {
         if let (Some(id), Some(key)) = (&accepted.signing_key, accepted.public_key) {

@@ -1,5 +1,6 @@
 //! What a registry shows.
 
+use canon::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::record::{PackRecord, VersionRecord};
@@ -7,7 +8,6 @@ use super::{Registry, RegistryError, RegistryStore, known, shown, version_not_fo
 use crate::kind::PackKind;
 use crate::name::PackName;
 use crate::publish::PublishRules;
-use crate::time::Millis;
 use crate::trust::TrustMode;
 use crate::version::Version;
 
@@ -43,7 +43,7 @@ pub fn well_known(rules: &PublishRules) -> Value {
 
 impl<S: RegistryStore> Registry<S> {
     /// The catalogue of all packs that may be shown: `GET /v1/index.json`.
-    pub fn index(&self, now: Millis, is_shown: impl Fn(&PackName) -> bool) -> Value {
+    pub fn index(&self, now: Timestamp, is_shown: impl Fn(&PackName) -> bool) -> Value {
         let packs = self.read();
         let shown_packs = packs.values().filter(|record| is_shown(&record.name));
         let entries: Vec<Value> = shown_packs.filter_map(entry).collect();

@@ -1,12 +1,12 @@
 //! The keys of a pack, and how one follows another.
 
+use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::change::owned;
 use super::{Publisher, Registry, RegistryError, RegistryErrorCode, RegistryStore, known, shown};
 use crate::name::PackName;
 use crate::signature::{self, PublicKey};
-use crate::time::Millis;
 
 /// The most keys of a pack.
 pub const MAX_KEYS: usize = 1000;
@@ -38,7 +38,7 @@ pub struct ChainKey {
 }
 
 impl ChainKey {
-    pub(super) fn first(kid: String, key: PublicKey, now: Millis) -> Self {
+    pub(super) fn first(kid: String, key: PublicKey, now: Timestamp) -> Self {
         Self {
             kid,
             algorithm: "ed25519".to_owned(),

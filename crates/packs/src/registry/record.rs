@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -11,7 +12,6 @@ use crate::kind::PackKind;
 use crate::manifest::Manifest;
 use crate::name::PackName;
 use crate::resolve::Candidate;
-use crate::time::Millis;
 use crate::version::Version;
 
 /// The version of the format.
@@ -50,7 +50,7 @@ pub struct VersionRecord {
     /// The size of its archive.
     pub size: u64,
     /// When it was published.
-    pub published_at: Millis,
+    pub published_at: Timestamp,
     /// Who published it.
     pub publisher: String,
     /// Its manifest.

@@ -1,11 +1,11 @@
 //! Archives that mean harm, each in one line: what it is, its bytes, and the code that an install and a publication give. None panics, none
 //! leaves anything behind.
 
+use canon::time::Timestamp;
 use packs::PackErrorCode;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks, judge};
 use packs::publish::{PublishErrorCode, PublishRequest, PublishRules, check};
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use tar::EntryType;
 
@@ -186,7 +186,7 @@ fn every_archive_of_the_corpus_is_refused_by_install_and_publish_and_leaves_noth
             policy: &policy,
             host: &host,
             limits: Limits::DEFAULT,
-            now: Millis(0),
+            now: Timestamp(0),
         };
         let refused = packs.install(&install).expect_err(name);
         assert_eq!(refused.code(), PackErrorCode::ArchiveInvalid, "{name}: {refused}");
@@ -213,7 +213,7 @@ fn every_archive_of_the_corpus_is_refused_by_install_and_publish_and_leaves_noth
         policy: &policy,
         host: &host,
         limits: Limits::DEFAULT,
-        now: Millis(0),
+        now: Timestamp(0),
     };
     judge(&install).unwrap();
 }

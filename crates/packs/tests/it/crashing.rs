@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use canon::time::Timestamp;
 use packs::archive::Limits;
 use packs::gate::{Gate, Operation};
 use packs::install::{HostFacts, Install, InstalledPacks};
@@ -12,7 +13,6 @@ use packs::integrity::Integrity;
 use packs::name::PackName;
 use packs::publish::{PublishRequest, PublishRules, check};
 use packs::registry::{FolderStore, Publisher, Registry, RegistryStore, Yank};
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use packs::version::Version;
 
@@ -72,7 +72,7 @@ fn install(packs: &InstalledPacks, number: &str) -> bool {
         policy: &policy,
         host: &host,
         limits: Limits::DEFAULT,
-        now: Millis(0),
+        now: Timestamp(0),
     };
     packs.install(&install).is_ok()
 }
@@ -135,7 +135,7 @@ fn what_a_pack_proved_is_recorded_or_not_at_every_crash_point_and_can_be_repeate
             policy: &policy,
             host: &host,
             limits: Limits::DEFAULT,
-            now: Millis(0),
+            now: Timestamp(0),
         };
         packs.install(&install).is_ok()
     };
@@ -196,7 +196,7 @@ fn publish<S: RegistryStore>(registry: &Registry<S>, number: &str) -> bool {
         body: &body,
     };
     let accepted = check(&request, &PublishRules::private()).unwrap();
-    registry.publish(&accepted, &body, OURS, Millis(1000)).is_ok()
+    registry.publish(&accepted, &body, OURS, Timestamp(1000)).is_ok()
 }
 
 /// The versions that a registry on the folder offers. Each can be had, as it was published.
@@ -254,7 +254,9 @@ fn a_publication_that_could_not_be_written_is_not_offered_by_the_process_that_tr
 fn a_version_that_is_taken_back_or_yanked_is_so_or_not_at_every_crash_point() {
     type Change = fn(&Registry<FolderStore>) -> bool;
     let changes: [(&str, Change); 2] = [
-        ("taken back", |registry| registry.unpublish(&name(), &version("1.1.0"), OURS, Millis(2000)).is_ok()),
+        ("taken back", |registry| {
+            registry.unpublish(&name(), &version("1.1.0"), OURS, Timestamp(2000)).is_ok()
+        }),
         ("yanked", |registry| {
             let yank = Some(Yank { reason: "broken".to_owned() });
             registry.yank(&name(), &version("1.1.0"), OURS, yank).is_ok()

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use canon::time::Timestamp;
 use packs::PackErrorCode as Code;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPack, InstalledPacks};
@@ -10,7 +11,6 @@ use packs::integrity::Integrity;
 use packs::name::{NamespaceGlob, PackName};
 use packs::path::EntryPath;
 use packs::signature::TrustedKey;
-use packs::time::Millis;
 use packs::trust::{Proof, TrustPolicy};
 use packs::version::Version;
 use serde_json::json;
@@ -45,7 +45,8 @@ pub(crate) fn install_as(
     host: &HostFacts,
     policy: &TrustPolicy,
 ) -> Result<InstalledPack, Code> {
-    let install = Install { archive, expected: None, policy, host, limits: Limits::DEFAULT, now: Millis(0) };
+    let install =
+        Install { archive, expected: None, policy, host, limits: Limits::DEFAULT, now: Timestamp(0) };
     packs.install(&install).map_err(|error| error.code())
 }
 
@@ -153,7 +154,7 @@ fn what_is_refused_leaves_nothing() {
         policy: &verified,
         host: &everything,
         limits: Limits::DEFAULT,
-        now: Millis(0),
+        now: Timestamp(0),
     };
     assert_eq!(packs.install(&request).unwrap_err().code(), Code::IntegrityFailure);
     let request = Install { expected: None, ..request };
@@ -233,7 +234,7 @@ fn what_the_same_bytes_prove_by_now_is_recorded_and_never_less() {
             policy: &policy,
             host: &host,
             limits: Limits::DEFAULT,
-            now: Millis(seeds.len() as u64),
+            now: Timestamp(seeds.len() as u64),
         };
         let installed = packs.install(&request).unwrap().record;
         assert_eq!(packs.record(&name(), &one()).unwrap(), installed, "what is told is what is on the disk");
@@ -371,7 +372,7 @@ fn what_is_judged_is_refused_for_all_that_an_install_would_be() {
 fn asked(archive: &[u8]) -> Install<'_> {
     static GIVEN: LazyLock<(HostFacts, TrustPolicy)> = LazyLock::new(|| (host(), TrustPolicy::open()));
     let (host, policy) = &*GIVEN;
-    Install { archive, expected: None, policy, host, limits: Limits::DEFAULT, now: Millis(0) }
+    Install { archive, expected: None, policy, host, limits: Limits::DEFAULT, now: Timestamp(0) }
 }
 
 #[test]
@@ -400,7 +401,7 @@ fn an_archive_of_another_pack_is_not_what_was_asked_for() {
         policy: &policy,
         host: &host,
         limits: Limits::DEFAULT,
-        now: Millis(0),
+        now: Timestamp(0),
     };
     let refused = packs.install_as(&name(), &one(), &request).unwrap_err();
     assert_eq!(refused.code(), Code::IntegrityFailure);

@@ -1,5 +1,6 @@
 //! A registry, on every store.
 
+use canon::time::Timestamp;
 use packs::integrity::Integrity;
 use packs::name::PackName;
 use packs::publish::{PublishErrorCode, PublishRequest, PublishRules, check};
@@ -7,7 +8,6 @@ use packs::registry::{
     Deprecation, FolderStore, MemoryStore, PublishRefusal, Published, Publisher, Registry,
     RegistryErrorCode as Code, RegistryStore, RotateRequest, UNPUBLISH_WINDOW_MS, Yank,
 };
-use packs::time::Millis;
 use packs::version::Version;
 use serde_json::json;
 
@@ -41,7 +41,7 @@ fn publish<S: RegistryStore>(
         body: archive,
     };
     let accepted = check(&request, &PublishRules::private()).unwrap();
-    registry.publish(&accepted, archive, publisher, Millis(1000)).map_err(|refusal| match refusal {
+    registry.publish(&accepted, archive, publisher, Timestamp(1000)).map_err(|refusal| match refusal {
         PublishRefusal::Publish(error) => error.code,
         PublishRefusal::Registry(error) => panic!("{error}"),
     })
@@ -80,7 +80,7 @@ fn story<S: RegistryStore>(registry: Registry<S>, again: impl FnOnce(Registry<S>
         Code::NotFound
     );
 
-    let index = registry.index(Millis(0), |_| true);
+    let index = registry.index(Timestamp(0), |_| true);
     assert_eq!(index["packCount"], 2);
     let line = index["packs"].as_array().unwrap().iter().find(|pack| pack["name"] == NAME).unwrap();
     assert_eq!(line["typeIds"], json!(["acme.fetch"]));
@@ -117,13 +117,16 @@ fn story<S: RegistryStore>(registry: Registry<S>, again: impl FnOnce(Registry<S>
     }
 
     // Taken back in time, and never anything else afterwards.
-    let late = Millis(1001 + UNPUBLISH_WINDOW_MS);
+    let late = Timestamp(1001 + UNPUBLISH_WINDOW_MS);
     assert_eq!(
         registry.unpublish(&pack, &newest, OURS, late).unwrap_err().code,
         Code::UnpublishWindowExpired
     );
-    assert_eq!(registry.unpublish(&pack, &newest, THEIRS, Millis(2000)).unwrap_err().code, Code::Forbidden);
-    registry.unpublish(&pack, &newest, OURS, Millis(1000 + UNPUBLISH_WINDOW_MS)).unwrap();
+    assert_eq!(
+        registry.unpublish(&pack, &newest, THEIRS, Timestamp(2000)).unwrap_err().code,
+        Code::Forbidden
+    );
+    registry.unpublish(&pack, &newest, OURS, Timestamp(1000 + UNPUBLISH_WINDOW_MS)).unwrap();
     assert_eq!(registry.version(&pack, &newest).unwrap_err().code, Code::VersionNotFound);
     let changed = packed(&node_pack(NAME, "1.1.0"), &[("nodes.wasm", b"changed")]);
     assert_eq!(publish(&registry, NAME, "1.1.0", &changed, OURS), Err(PublishErrorCode::Conflict));
@@ -236,7 +239,7 @@ fn what_is_not_shown_takes_no_room_among_what_is_found() {
         publish(&registry, &pack, "1.0.0", &node_archive(&pack, "1.0.0"), OURS).unwrap();
     }
     let is_shown = |pack: &PackName| pack.as_str() == NAME;
-    assert_eq!(registry.index(Millis(0), is_shown)["packCount"], 1);
+    assert_eq!(registry.index(Timestamp(0), is_shown)["packCount"], 1);
     assert_eq!(registry.search("acme", is_shown)["total"], 1);
     assert_eq!(registry.by_type("acme.fetch", is_shown)["packs"].as_array().unwrap().len(), 1);
 }

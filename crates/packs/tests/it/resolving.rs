@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use canon::time::Timestamp;
 use packs::PackErrorCode as Code;
 use packs::integrity::Integrity;
 use packs::lock::Lockfile;
@@ -11,7 +12,6 @@ use packs::range::Range;
 use packs::resolve::{
     Candidate, Listed, MAX_CHOICES, Request, Source, SourceError, Sources, check_lock, needed_first, resolve,
 };
-use packs::time::Millis;
 use packs::version::Version;
 
 /// Versions that were written down.
@@ -93,7 +93,7 @@ fn request(wanted: &[(&str, &str)]) -> Request {
 }
 
 fn chosen(source: &Written, request: &Request) -> Result<Vec<String>, packs::PackError> {
-    let lock = resolve(request, &Sources(vec![source]), Millis(0))?;
+    let lock = resolve(request, &Sources(vec![source]), Timestamp(0))?;
     Ok(lock
         .packs
         .iter()
@@ -185,7 +185,7 @@ fn registries_are_asked_in_order_and_never_when_offline() {
     let remote = Written { remote: true, ..written("a 1.0.0") };
     let code = |sources: Vec<&dyn Source>, offline: bool| {
         let request = Request { offline, ..request(&[("a", "*")]) };
-        resolve(&request, &Sources(sources), Millis(0)).map(|_| ()).map_err(|error| error.code())
+        resolve(&request, &Sources(sources), Timestamp(0)).map(|_| ()).map_err(|error| error.code())
     };
     assert_eq!(code(vec![&down, &full], false), Ok(()));
     assert_eq!(code(vec![&empty, &full], false), Ok(()));
@@ -243,7 +243,8 @@ fn a_version_that_cannot_be_gone_by_is_not_chosen() {
 #[test]
 fn a_lockfile_is_the_same_bytes_for_the_same_packs() {
     let source = written("b 1.0.0\na 2.0.0: b ^1\n");
-    let lock = resolve(&request(&[("a", "*")]), &Sources(vec![&source]), Millis(1_793_000_000_000)).unwrap();
+    let lock =
+        resolve(&request(&[("a", "*")]), &Sources(vec![&source]), Timestamp(1_793_000_000_000)).unwrap();
     let bytes = lock.write();
     let text = String::from_utf8(bytes.clone()).unwrap();
     assert!(
@@ -288,7 +289,7 @@ fn lockfiles_that_are_refused() {
 fn a_lock_is_followed_to_the_letter() {
     let source = written("a 1.0.0: b ^1\nb 1.0.0!\nb 1.1.0\n");
     let sources = || Sources(vec![&source as &dyn Source]);
-    let mut lock = Lockfile::new(Millis(0));
+    let mut lock = Lockfile::new(Timestamp(0));
     let locked = |short: &str, version: &str| {
         let (candidate, _) = source.packs[&name(short)]
             .iter()
@@ -353,7 +354,7 @@ fn a_locked_archive_is_held_to_its_digest_and_its_signature() {
 #[test]
 fn what_is_needed_is_installed_first() {
     let source = written("a 1.0.0: b *, c *\nb 1.0.0: d *\nc 1.0.0: d *\nd 1.0.0\n");
-    let lock = resolve(&request(&[("a", "*")]), &Sources(vec![&source]), Millis(0)).unwrap();
+    let lock = resolve(&request(&[("a", "*")]), &Sources(vec![&source]), Timestamp(0)).unwrap();
     let order = |lock: &Lockfile| -> Result<Vec<String>, Code> {
         let ordered = needed_first(lock).map_err(|error| error.code())?;
         Ok(ordered.iter().map(|pack| format!("{} {}", &pack.name.as_str()[10..], pack.version)).collect())

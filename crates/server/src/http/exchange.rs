@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use futures_util::StreamExt as _;
 use guide::record::SessionId;
 use host::runs::keys;
@@ -286,7 +286,7 @@ fn admit(
         };
         let tenant = named.map(|named| named.tenant.as_str());
         let asked = Asked { key: &who, tenant, route };
-        state.rate_limiter.admit(&asked, Millis(state.clock.now_ms()))?;
+        state.rate_limiter.admit(&asked, Timestamp(state.clock.now_ms()))?;
     }
     if access == Access::Guided {
         state.visitors.check(headers)?;

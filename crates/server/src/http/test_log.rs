@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flow::event::{Millis, wire};
+use canon::time::Timestamp;
 use serde_json::{Value, json};
 
 /// How many bytes of events and spans are remembered, of all runs together.
@@ -44,13 +44,13 @@ impl TestLog {
     }
 
     /// Records an event, and gives it as it is read later.
-    pub(super) fn append(&self, tenant: &str, run_id: &str, event: &TestEvent<'_>, now: Millis) -> Value {
+    pub(super) fn append(&self, tenant: &str, run_id: &str, event: &TestEvent<'_>, now: Timestamp) -> Value {
         let bytes = event.payload.to_string().len();
         self.recorded().change(tenant, run_id, bytes, |of_run| {
             let sequence = of_run.events.len();
             let mut document = json!({
                 "eventId": format!("test:{run_id}:{sequence}"), "runId": run_id, "type": event.kind,
-                "payload": event.payload, "timestamp": wire::timestamp(now), "sequence": sequence,
+                "payload": event.payload, "timestamp": now.to_rfc3339(), "sequence": sequence,
             });
             let members =
                 [("causationId", event.cause), ("nodeId", event.node), ("contentTrust", event.trust)];
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn what_one_tenant_records_no_other_reads() {
         let log = TestLog::default();
-        let first = log.append("a", "r", &event("x"), Millis(0));
-        let second = log.append("a", "r", &event("y"), Millis(0));
+        let first = log.append("a", "r", &event("x"), Timestamp(0));
+        let second = log.append("a", "r", &event("y"), Timestamp(0));
         assert_eq!((&first["sequence"], &second["sequence"]), (&json!(0), &json!(1)));
         log.span("a", "r", "s", &json!({}));
         assert_eq!(log.events("a", "r"), [first, second]);
@@ -135,7 +135,7 @@ mod tests {
         let log = TestLog::default();
         for place in 0..40 {
             let payload = json!("x".repeat(1 << 20));
-            log.append("a", &place.to_string(), &TestEvent { payload, ..event("x") }, Millis(0));
+            log.append("a", &place.to_string(), &TestEvent { payload, ..event("x") }, Timestamp(0));
         }
         let recorded = log.recorded();
         assert!((1..=16).contains(&recorded.runs.len()) && recorded.bytes <= MAX_BYTES, "{}", recorded.bytes);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::run::RunStatus;
 use flow::store::{
     Answer, AnswerKey, AuditEntry, Bytes, Delivery, ListedRun, RunFilter, RunRow, StoredAppend, Timer,
@@ -28,17 +28,17 @@ macro_rules! delegate {
             definitions(tenant: &str, after: Option<&str>, limit: usize) -> Vec<(String, canon::digest::Digest)>;
             aged_runs(after: u64, limit: usize) -> Vec<flow::store::AgedRun>;
             aged_run(run_id: &str) -> Option<flow::store::AgedRun>;
-            oldest_answer() -> Option<flow::event::Millis>;
-            due_timers(at: flow::event::Millis, limit: usize) -> Vec<flow::store::Timer>;
+            oldest_answer() -> Option<canon::time::Timestamp>;
+            due_timers(at: canon::time::Timestamp, limit: usize) -> Vec<flow::store::Timer>;
             next_timer() -> Option<flow::store::Timer>;
             activity(id: &str) -> Option<Option<flow::store::Bytes>>;
             artifact(run_id: &str, artifact_id: &str) -> Option<flow::store::Bytes>;
             artifact_ids(run_id: &str, limit: usize) -> Vec<String>;
             annotations(run_id: &str) -> Vec<flow::store::Bytes>;
             webhooks(tenant: &str) -> Vec<(String, flow::store::Bytes)>;
-            due_deliveries(at: flow::event::Millis, limit: usize) -> Vec<flow::store::Delivery>;
+            due_deliveries(at: canon::time::Timestamp, limit: usize) -> Vec<flow::store::Delivery>;
             webhook(webhook_id: &str) -> Option<(String, flow::store::Bytes)>;
-            next_delivery() -> Option<flow::event::Millis>;
+            next_delivery() -> Option<canon::time::Timestamp>;
             buried_deliveries(webhook_id: &str, limit: usize) -> Vec<(flow::store::Delivery, String)>;
             audit(tenant: &str, from: u64, to: u64, limit: usize) -> Vec<flow::store::AuditEntry>;
             audit_end(tenant: &str) -> Option<u64>;
@@ -213,10 +213,10 @@ pub(super) fn definitions(
 }
 
 fn timer(row: &Row<'_>) -> Result<Timer> {
-    Ok(Timer { run_id: row.get(0)?, key: row.get(1)?, at: Millis(row.get(2)?) })
+    Ok(Timer { run_id: row.get(0)?, key: row.get(1)?, at: Timestamp(row.get(2)?) })
 }
 
-pub(super) fn due_timers(connection: &Connection, at: Millis, limit: usize) -> Result<Vec<Timer>> {
+pub(super) fn due_timers(connection: &Connection, at: Timestamp, limit: usize) -> Result<Vec<Timer>> {
     let sql = "SELECT run_id, key, at FROM timers WHERE at <= ?1 ORDER BY at, run_id, key LIMIT ?2";
     many(connection, sql, &[&at.0, &at_most(limit)], timer)
 }
@@ -248,7 +248,7 @@ pub(super) fn answer_at(connection: &Connection, hash: i64, key: &AnswerKey) -> 
             request: digest(&row.get::<_, Vec<u8>>(0)?),
             status: row.get(1)?,
             body: bytes(row, 2)?,
-            at: Millis(row.get(3)?),
+            at: Timestamp(row.get(3)?),
         })
     })
 }
@@ -289,20 +289,20 @@ fn delivery(row: &Row<'_>) -> Result<Delivery> {
     Ok(Delivery {
         delivery_id: row.get(0)?,
         webhook_id: row.get(1)?,
-        due: Millis(row.get(2)?),
+        due: Timestamp(row.get(2)?),
         attempts: row.get(3)?,
         body: bytes(row, 4)?,
     })
 }
 
-pub(super) fn due_deliveries(connection: &Connection, at: Millis, limit: usize) -> Result<Vec<Delivery>> {
+pub(super) fn due_deliveries(connection: &Connection, at: Timestamp, limit: usize) -> Result<Vec<Delivery>> {
     let sql = "SELECT delivery_id, webhook_id, due, attempts, body FROM deliveries WHERE due <= ?1 ORDER BY due LIMIT ?2";
     many(connection, sql, &[&at.0, &at_most(limit)], delivery)
 }
 
-pub(super) fn next_delivery(connection: &Connection) -> Result<Option<Millis>> {
+pub(super) fn next_delivery(connection: &Connection) -> Result<Option<Timestamp>> {
     let sql = "SELECT due FROM deliveries ORDER BY due LIMIT 1";
-    one(connection, sql, &[], |row| Ok(Millis(row.get(0)?)))
+    one(connection, sql, &[], |row| Ok(Timestamp(row.get(0)?)))
 }
 
 pub(super) fn buried_deliveries(

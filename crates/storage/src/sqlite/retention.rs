@@ -1,7 +1,7 @@
 //! What is deleted when its time is over.
 
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::store::{AgedRun, AnswerKey};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -20,8 +20,8 @@ fn aged(row: &Row<'_>) -> Result<AgedRun> {
         tenant: row.get(2)?,
         is_child: row.get(3)?,
         has_ended: row.get(4)?,
-        created_at: Millis(row.get(5)?),
-        updated_at: Millis(row.get(6)?),
+        created_at: Timestamp(row.get(5)?),
+        updated_at: Timestamp(row.get(6)?),
     })
 }
 
@@ -34,9 +34,9 @@ pub(super) fn aged_run(connection: &Connection, run_id: &str) -> Result<Option<A
     one(connection, &format!("{AGE} WHERE run_id = ?1"), &[&run_id], aged)
 }
 
-pub(super) fn oldest_answer(connection: &Connection) -> Result<Option<Millis>> {
+pub(super) fn oldest_answer(connection: &Connection) -> Result<Option<Timestamp>> {
     let sql = "SELECT at FROM answers ORDER BY at LIMIT 1";
-    one(connection, sql, &[], |row| Ok(Millis(row.get(0)?)))
+    one(connection, sql, &[], |row| Ok(Timestamp(row.get(0)?)))
 }
 
 /// Deletes a run that has ended, and everything that is kept for it.
@@ -62,7 +62,7 @@ pub(super) fn delete_run(connection: &Connection, run_id: &str) -> Result<()> {
 }
 
 /// Deletes the oldest answers that were given before a moment, with what they are looked up by.
-pub(super) fn delete_answers(connection: &Connection, before: Millis, limit: usize) -> Result<()> {
+pub(super) fn delete_answers(connection: &Connection, before: Timestamp, limit: usize) -> Result<()> {
     let sql = "SELECT place, tenant, endpoint, key FROM answers WHERE at < ?1 ORDER BY at LIMIT ?2";
     let old: Vec<(i64, AnswerKey)> = many(connection, sql, &[&before.0, &at_most(limit)], |row| {
         let key: Digest = digest(&row.get::<_, Vec<u8>>(3)?);

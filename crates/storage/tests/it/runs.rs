@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::run::RunStatus;
 use flow::store::{Answer, AnswerKey, Change, Commit, CommitError, RunFilter, RunStore};
 use storage::sqlite::{OpenError, SqliteRuns};
@@ -31,7 +31,7 @@ fn create(run_id: &str, tenant: &str, scope: Option<&str>) -> Change {
         exclusive: scope.is_some(),
         parent_run_id: run_id.split_once('/').map(|(parent, _)| parent.into()),
         tags: vec!["t".into(), "t".into()],
-        created_at: Millis(1),
+        created_at: Timestamp(1),
     }
 }
 
@@ -44,7 +44,7 @@ fn append(run_id: &str, first: u64, last: u64, status: RunStatus) -> Change {
         events: bytes(&lines.join("\n")),
         status,
         snapshot: bytes(&format!("{{\"runId\":\"{run_id}\",\"last\":{last}}}")),
-        at: Millis(2),
+        at: Timestamp(2),
     }
 }
 
@@ -82,7 +82,7 @@ fn sequences_are_dense_and_a_refused_commit_leaves_no_trace(store: &dyn RunStore
     let moved = Err(CommitError::Moved { run_id: "dense".into() });
     commit(store, [create("dense", "acme", None), append("dense", 0, 1, RunStatus::Running)]).unwrap();
     for first in [0, 1, 3] {
-        let timer = Change::SetTimer { run_id: "dense".into(), key: "k".into(), at: Millis(5) };
+        let timer = Change::SetTimer { run_id: "dense".into(), key: "k".into(), at: Timestamp(5) };
         assert_eq!(
             commit(store, [timer, append("dense", first, first, RunStatus::Failed)]),
             moved,
@@ -115,7 +115,7 @@ fn a_key_is_answered_once(store: &dyn RunStore) {
         request: Digest::of_bytes(b"r"),
         status: 201,
         body: bytes(body),
-        at: Millis(3),
+        at: Timestamp(3),
     };
     let put = |body: &str| Change::PutAnswer { key: key.clone(), answer: answer(body) };
     assert_eq!(store.answer(&key).unwrap(), None);
@@ -154,11 +154,11 @@ fn runs_are_listed_newest_first_and_by_what_is_asked_for(store: &dyn RunStore) {
 }
 
 fn timers_come_in_the_order_of_their_moments(store: &dyn RunStore) {
-    let set = |run: &str, at| Change::SetTimer { run_id: run.into(), key: "k".into(), at: Millis(at) };
+    let set = |run: &str, at| Change::SetTimer { run_id: run.into(), key: "k".into(), at: Timestamp(at) };
     commit(store, [set("b", 20), set("a", 30), set("a", 10)]).unwrap();
-    assert_eq!(store.next_timer().unwrap().unwrap().at, Millis(10), "set again, it has one moment");
+    assert_eq!(store.next_timer().unwrap().unwrap().at, Timestamp(10), "set again, it has one moment");
     let due = |at| {
-        store.due_timers(Millis(at), 10).unwrap().into_iter().map(|timer| timer.run_id).collect::<Vec<_>>()
+        store.due_timers(Timestamp(at), 10).unwrap().into_iter().map(|timer| timer.run_id).collect::<Vec<_>>()
     };
     assert_eq!(due(9), [""; 0]);
     assert_eq!(due(20), ["a", "b"]);
@@ -168,7 +168,7 @@ fn timers_come_in_the_order_of_their_moments(store: &dyn RunStore) {
 }
 
 fn an_effect_is_claimed_once(store: &dyn RunStore) {
-    let claim = || Change::ClaimActivity { id: "x".into(), run_id: "r".into(), at: Millis(1) };
+    let claim = || Change::ClaimActivity { id: "x".into(), run_id: "r".into(), at: Timestamp(1) };
     assert_eq!(store.activity("x").unwrap(), None);
     commit(store, [claim()]).unwrap();
     assert_eq!(store.activity("x").unwrap(), Some(None));
@@ -277,7 +277,7 @@ fn definitions_are_kept_by_digest_and_the_newest_is_found_by_id(store: &dyn RunS
         workflow_id: "w".into(),
         digest: Digest::of_bytes(text.as_bytes()),
         document: bytes(text),
-        at: Millis(1),
+        at: Timestamp(1),
     };
     commit(store, [put("one")]).unwrap();
     commit(store, [put("two")]).unwrap();
@@ -352,31 +352,31 @@ fn subscriptions_and_their_deliveries(store: &dyn RunStore) {
     let delivery = |id: &str, due, attempts| Change::PutDelivery {
         delivery_id: id.into(),
         webhook_id: "h".into(),
-        due: Millis(due),
+        due: Timestamp(due),
         attempts,
         body: bytes(id),
     };
     commit(store, [put, delivery("late", 20, 0), delivery("soon", 10, 0), delivery("soon", 12, 1)]).unwrap();
-    let due: Vec<_> = store.due_deliveries(Millis(30), 10).unwrap();
+    let due: Vec<_> = store.due_deliveries(Timestamp(30), 10).unwrap();
     assert_eq!(
         due.iter().map(|due| (&*due.delivery_id, due.attempts)).collect::<Vec<_>>(),
         [("soon", 1), ("late", 0)]
     );
-    assert_eq!(store.next_delivery().unwrap(), Some(Millis(12)));
+    assert_eq!(store.next_delivery().unwrap(), Some(Timestamp(12)));
     assert_eq!(store.webhook("h").unwrap(), Some(("acme".to_owned(), bytes("{}"))));
     assert_eq!(store.webhook("g").unwrap(), None);
     let bury =
-        || Change::BuryDelivery { delivery_id: "soon".into(), reason: "refused".into(), at: Millis(13) };
+        || Change::BuryDelivery { delivery_id: "soon".into(), reason: "refused".into(), at: Timestamp(13) };
     commit(store, [bury()]).unwrap();
     commit(store, [bury()]).unwrap();
     let buried = store.buried_deliveries("h", 10).unwrap();
     let told: Vec<_> =
         buried.iter().map(|(buried, why)| (&*buried.delivery_id, buried.attempts, &**why)).collect();
     assert_eq!(told, [("soon", 1, "refused")], "once, however often it is given up");
-    assert_eq!(store.due_deliveries(Millis(30), 10).unwrap().len(), 1, "and it is due no more");
+    assert_eq!(store.due_deliveries(Timestamp(30), 10).unwrap().len(), 1, "and it is due no more");
     for number in 0..1005 {
         let id = format!("given-up-{number}");
-        let bury = Change::BuryDelivery { delivery_id: id.clone(), reason: "r".into(), at: Millis(14) };
+        let bury = Change::BuryDelivery { delivery_id: id.clone(), reason: "r".into(), at: Timestamp(14) };
         commit(store, [delivery(&id, 5, 8), bury]).unwrap();
     }
     let buried = store.buried_deliveries("h", 2000).unwrap();
@@ -384,7 +384,7 @@ fn subscriptions_and_their_deliveries(store: &dyn RunStore) {
     let delete = |tenant: &str| Change::DeleteWebhook { tenant: tenant.into(), webhook_id: "h".into() };
     assert_eq!(commit(store, [delete("other")]), Err(CommitError::NoSuchWebhook));
     commit(store, [delete("acme")]).unwrap();
-    assert!(store.due_deliveries(Millis(30), 10).unwrap().is_empty(), "they end with their subscription");
+    assert!(store.due_deliveries(Timestamp(30), 10).unwrap().is_empty(), "they end with their subscription");
     assert!(store.buried_deliveries("h", 10).unwrap().is_empty());
     assert_eq!(store.next_delivery().unwrap(), None);
 }
@@ -447,7 +447,7 @@ fn an_ended_run_is_deleted_with_what_belongs_to_it(store: &dyn RunStore) {
     let effect = |run_id: &str| Change::ClaimActivity {
         id: format!("act-{run_id}"),
         run_id: run_id.into(),
-        at: Millis(1),
+        at: Timestamp(1),
     };
     for run_id in ["d-1", "d-2"] {
         commit(store, [create(run_id, "acme", None), note(run_id), effect(run_id)]).unwrap();
@@ -480,17 +480,17 @@ fn the_oldest_answers_are_deleted_first(store: &dyn RunStore) {
     };
     let put = |name: &str, at: u64| {
         let request = Digest::of_bytes(b"r");
-        let answer = Answer { request, status: 200, body: bytes("{}"), at: Millis(at) };
+        let answer = Answer { request, status: 200, body: bytes("{}"), at: Timestamp(at) };
         Change::PutAnswer { key: key(name), answer }
     };
     assert_eq!(store.oldest_answer().unwrap(), None);
     commit(store, [put("c", 30), put("a", 10), put("b", 20)]).unwrap();
-    assert_eq!(store.oldest_answer().unwrap(), Some(Millis(10)));
-    commit(store, [Change::DeleteAnswers { before: Millis(30), limit: 1 }]).unwrap();
+    assert_eq!(store.oldest_answer().unwrap(), Some(Timestamp(10)));
+    commit(store, [Change::DeleteAnswers { before: Timestamp(30), limit: 1 }]).unwrap();
     assert_eq!(store.answer(&key("a")).unwrap(), None);
     assert!(store.answer(&key("b")).unwrap().is_some());
-    commit(store, [Change::DeleteAnswers { before: Millis(30), limit: 9 }]).unwrap();
-    assert_eq!(store.oldest_answer().unwrap(), Some(Millis(30)), "the moment itself is not before it");
+    commit(store, [Change::DeleteAnswers { before: Timestamp(30), limit: 9 }]).unwrap();
+    assert_eq!(store.oldest_answer().unwrap(), Some(Timestamp(30)), "the moment itself is not before it");
     commit(store, [put("a", 40)]).unwrap();
 }
 
@@ -587,7 +587,7 @@ fn a_key_that_another_process_used_is_taken_and_its_answer_is_found() {
     let key = AnswerKey { tenant: "acme".into(), endpoint: "e".into(), key: Digest::of_bytes(b"k") };
     let put = |body: &str| {
         let answer =
-            Answer { request: Digest::of_bytes(b"r"), status: 201, body: bytes(body), at: Millis(1) };
+            Answer { request: Digest::of_bytes(b"r"), status: 201, body: bytes(body), at: Timestamp(1) };
         Change::PutAnswer { key: key.clone(), answer }
     };
     commit(&elsewhere, [put("first")]).unwrap();

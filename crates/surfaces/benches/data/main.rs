@@ -17,7 +17,8 @@ mod vectors;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use surfaces::{Millis, Scope, Tenant};
+use canon::time::Timestamp;
+use surfaces::{Scope, Tenant};
 use tokio::runtime::Runtime;
 
 use self::figures::Table;
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     let bench = Bench {
         count,
         runtime: tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap(),
-        scope: Scope::new(Tenant::new("acme").unwrap(), Millis(1_700_000_000_000)),
+        scope: Scope::new(Tenant::new("acme").unwrap(), Timestamp(1_700_000_000_000)),
         folder: tempfile::tempdir_in(disk).unwrap(),
     };
     let mut table = Table::default();

@@ -18,14 +18,15 @@ mod unrelated;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use canon::time::Timestamp;
 use serde_json::{Value, json};
-use surfaces::{Call, Millis, Options, Scope, Surface, Surfaces, Tenant};
+use surfaces::{Call, Options, Scope, Surface, Surfaces, Tenant};
 use tokio::runtime::Runtime;
 
 use self::figures::Table;
 use self::raw::Raw;
 
-const NOW: Millis = Millis(1_700_000_000_000);
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const KEYS: usize = 10_000;
 const CALLERS: usize = 64;
 /// The threads of the runtime, and those of the raw side where it has more than one.

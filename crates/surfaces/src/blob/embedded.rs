@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
+use canon::time::Timestamp;
 use futures_util::FutureExt as _;
 use rusqlite::Connection;
 use tokio::sync::RwLock;
@@ -21,7 +22,7 @@ use super::objects::{self, Stored};
 use super::presign::Signer;
 use super::{Blobs, MAX_LISTED, MAX_PRESIGN_SECONDS, Method, Object, ObjectPage, Objects, Place, Presigned};
 use crate::args::{check_name, refuse, shown};
-use crate::call::{Millis, Scope, Tenant};
+use crate::call::{Scope, Tenant};
 use crate::embedded::{Database, OpenError};
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
@@ -186,7 +187,7 @@ impl EmbeddedBlobs {
         let removed = tokio::task::spawn_blocking(move || (contents.remove(&of, digest), alone)).await;
         let (removed, alone) = removed.map_err(|_| broken("a content could not be removed"))?;
         removed.map_err(|cause| broken(&format!("a content could not be removed: {cause}")))?;
-        let (scope, of) = (Scope::new(tenant.clone(), Millis(0)), tenant.clone());
+        let (scope, of) = (Scope::new(tenant.clone(), Timestamp(0)), tenant.clone());
         let forget = move |connection: &Connection| objects::forget(connection, &of, digest);
         let forgotten = self.database.change(&scope, "blob.forget", forget).await;
         drop(alone);
@@ -270,13 +271,13 @@ impl Blobs for EmbeddedBlobs {
             {
                 return Ok(None);
             }
-            let expires_at = Millis(scope.now.0.saturating_add(expires_in_ms));
+            let expires_at = Timestamp(scope.now.0.saturating_add(expires_in_ms));
             Ok(Some(Presigned { token: self.signer.sign(&scope.tenant, at, method, expires_at), expires_at }))
         }
         .boxed()
     }
 
-    fn redeem<'a>(&'a self, token: &'a str, now: Millis) -> Answer<'a, Object> {
+    fn redeem<'a>(&'a self, token: &'a str, now: Timestamp) -> Answer<'a, Object> {
         async move {
             let (tenant, at) = self.signer.verify(token, Method::Get, now)?;
             self.load(&tenant, &at).await?.ok_or_else(|| {
@@ -286,7 +287,7 @@ impl Blobs for EmbeddedBlobs {
         .boxed()
     }
 
-    fn admit_put(&self, token: &str, now: Millis) -> Result<(), SurfaceError> {
+    fn admit_put(&self, token: &str, now: Timestamp) -> Result<(), SurfaceError> {
         self.signer.verify(token, Method::Put, now).map(|_| ())
     }
 
@@ -294,7 +295,7 @@ impl Blobs for EmbeddedBlobs {
         self.limits.object_bytes
     }
 
-    fn redeem_put<'a>(&'a self, token: &'a str, now: Millis, object: Object) -> Answer<'a, ()> {
+    fn redeem_put<'a>(&'a self, token: &'a str, now: Timestamp, object: Object) -> Answer<'a, ()> {
         async move {
             let (tenant, at) = self.signer.verify(token, Method::Put, now)?;
             self.store(&Scope::new(tenant, now), at, object).await

@@ -4,10 +4,11 @@
 //! files that may have to be removed, after a crash too.
 
 use canon::digest::Digest;
+use canon::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Listed, ObjectPage, Objects, Place};
-use crate::call::{Millis, Scope, Tenant};
+use crate::call::{Scope, Tenant};
 use crate::embedded::Refused;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
@@ -137,7 +138,7 @@ pub(super) fn list(connection: &Connection, tenant: &Tenant, page: &ObjectPage) 
     let bound = params![tenant.as_str(), page.bucket, from, until, is_behind, page.limit + 1];
     let rows = statement.query_map(bound, |row| {
         let (key, size, content_type) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Listed { key, size, content_type, put_at: Millis(row.get(3)?) })
+        Ok(Listed { key, size, content_type, put_at: Timestamp(row.get(3)?) })
     })?;
     let mut objects = rows.collect::<rusqlite::Result<Vec<_>>>()?;
     let more = objects.len() > page.limit;

@@ -9,12 +9,13 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canon::time::Timestamp;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use super::{Method, Place};
-use crate::call::{Millis, Tenant};
+use crate::call::Tenant;
 use crate::durable::write_whole;
 use crate::error::{Code, SurfaceError};
 
@@ -57,7 +58,7 @@ impl Signer {
         }
     }
 
-    pub(super) fn sign(&self, tenant: &Tenant, at: &Place, method: Method, expires_at: Millis) -> String {
+    pub(super) fn sign(&self, tenant: &Tenant, at: &Place, method: Method, expires_at: Timestamp) -> String {
         let claims = Claims {
             t: tenant.as_str().to_owned(),
             b: at.bucket.clone(),
@@ -76,7 +77,7 @@ impl Signer {
         &self,
         token: &str,
         method: Method,
-        now: Millis,
+        now: Timestamp,
     ) -> Result<(Tenant, Place), SurfaceError> {
         let claims = self.claims(token).filter(|claims| claims.m == method.as_str());
         let tenant = claims.as_ref().and_then(|claims| Tenant::new(&claims.t).ok());

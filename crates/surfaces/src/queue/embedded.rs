@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use canon::time::Timestamp;
 use futures_util::FutureExt as _;
 use rusqlite::Connection;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use tokio::sync::broadcast;
 use super::{Consume, Delivery, From, MAX_LEASE_MS, MAX_RECORDS, MAX_SUBJECT_BYTES, Queue, Records, Topic};
 use super::{check_delay, check_reason, messages, streams};
 use crate::args::{check_name, refuse};
-use crate::call::{Millis, Scope, Tenant};
+use crate::call::{Scope, Tenant};
 use crate::embedded::Database;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
@@ -189,7 +190,7 @@ impl Queue for EmbeddedQueue {
         .boxed()
     }
 
-    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Millis>> {
+    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Timestamp>> {
         async move { self.database.read(|connection| Ok(messages::due(connection, scope, subject)?)) }.boxed()
     }
 

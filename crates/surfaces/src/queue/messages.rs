@@ -9,11 +9,12 @@
 //! A message that is published for later begins as leased, to nobody, until its delay is over. Ready rows are in one small index by place, leased ones in another by the end of their lease. Neither is ever scanned: the next
 //! message is the first entry of one of them, however many there are.
 
+use canon::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::Value;
 
 use super::{Consume, Delivery, dead_letter_subject};
-use crate::call::{Millis, Scope, Tenant};
+use crate::call::{Scope, Tenant};
 use crate::embedded::Refused;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
@@ -189,7 +190,11 @@ pub(super) fn release(
     Ok(held.into_iter().map(|(_, subject)| subject).collect())
 }
 
-pub(super) fn due(connection: &Connection, scope: &Scope, subject: &str) -> rusqlite::Result<Option<Millis>> {
+pub(super) fn due(
+    connection: &Connection,
+    scope: &Scope,
+    subject: &str,
+) -> rusqlite::Result<Option<Timestamp>> {
     let bound = params![scope.tenant.as_str(), subject];
     let waits = connection
         .prepare_cached(
@@ -206,7 +211,7 @@ pub(super) fn due(connection: &Connection, scope: &Scope, subject: &str) -> rusq
         )?
         .query_row(bound, |row| row.get(0))
         .optional()?;
-    Ok(over.map(|over| Millis(u64::try_from(over.max(scope.at())).unwrap_or(0))))
+    Ok(over.map(|over| Timestamp(u64::try_from(over.max(scope.at())).unwrap_or(0))))
 }
 
 /// A message that is with the holder of a token.

@@ -1,7 +1,8 @@
 //! Surfaces in a folder of their own.
 
+use canon::time::Timestamp;
 use serde_json::Value;
-use surfaces::{Call, Limits, Millis, Options, Scope, Surface, SurfaceError, Surfaces, Tenant};
+use surfaces::{Call, Limits, Options, Scope, Surface, SurfaceError, Surfaces, Tenant};
 
 /// When tests begin.
 pub(crate) const NOW: u64 = 1_700_000_000_000;
@@ -90,7 +91,7 @@ pub(crate) fn call(tenant: &str, op: &str, args: Value, at: u64, effect: Option<
         op: op.to_owned(),
         args,
         effect: effect.map(str::to_owned),
-        now: Millis(at),
+        now: Timestamp(at),
     }
 }
 
@@ -99,5 +100,5 @@ pub(crate) fn scope(tenant: &str) -> Scope {
 }
 
 pub(crate) fn scope_at(tenant: &str, at: u64) -> Scope {
-    Scope::new(Tenant::new(tenant).unwrap(), Millis(at))
+    Scope::new(Tenant::new(tenant).unwrap(), Timestamp(at))
 }

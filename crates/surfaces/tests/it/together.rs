@@ -4,12 +4,13 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
+use canon::time::Timestamp;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use rusqlite::Connection;
 use surfaces::args::refuse;
 use surfaces::embedded::{Database, Refused, Schema};
-use surfaces::{Code, Millis, Scope, Tenant};
+use surfaces::{Code, Scope, Tenant};
 
 use crate::helper::NOW;
 
@@ -66,7 +67,7 @@ impl Door {
 async fn a_change_that_is_refused_late_is_taken_back_alone_and_those_beside_it_happen_once() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(&folder.path().join("file"), &SCHEMA).unwrap();
-    let scope = Scope::new(Tenant::new("acme").unwrap(), Millis(NOW));
+    let scope = Scope::new(Tenant::new("acme").unwrap(), Timestamp(NOW));
     let (door, told) = (Arc::new(Door::default()), Arc::new(AtomicUsize::new(0)));
     let held = Arc::clone(&door);
     let mut first = pin!(database.change(&scope, "first", move |_| {

@@ -9,7 +9,7 @@ use crate::channel::{self, ChannelState};
 use crate::definition::NodeIndex;
 use crate::definition::channel::Reducer;
 use crate::definition::expression::{Expression, Scope, is_true};
-use crate::event::{EventKind, wire};
+use crate::event::EventKind;
 use crate::failure::FailureCode;
 use crate::state::{NodeStatus, RunError};
 
@@ -189,7 +189,7 @@ pub(super) fn record(
         "channel": name,
         "value": value,
         "reducer": declared.map_or(reducer, |channel| &channel.reducer).as_str(),
-        "writtenAt": wire::timestamp(turn.now),
+        "writtenAt": turn.now.to_rfc3339(),
     });
     if let Some(channel) = declared {
         payload["schemaVersion"] = channel.schema_version.into();

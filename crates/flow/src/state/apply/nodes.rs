@@ -1,11 +1,12 @@
 //! The life of a node.
 
+use canon::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::super::{Answer, Delivery, Interrupt, NodeStatus, Outcome, Resolution, RunError, RunState, Vote};
 use super::{number, small, text};
 use crate::definition::{Definition, NodeIndex, NodeType};
-use crate::event::{Event, EventKind, wire};
+use crate::event::{Event, EventKind};
 
 impl RunState {
     pub(super) fn apply_to_node(&mut self, definition: &Definition, node: NodeIndex, event: &Event) {
@@ -16,7 +17,7 @@ impl RunState {
                 let state = &mut self.nodes[node];
                 state.attempt = small(event, "attempt").unwrap_or(0);
                 state.started_at = Some(event.timestamp);
-                state.due = text(event, "dueAt").and_then(wire::parse_timestamp);
+                state.due = text(event, "dueAt").and_then(Timestamp::parse);
                 state.ended_at = None;
                 state.retry_at = None;
                 state.fan_out = None;

@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry::Vacant;
 
 use canon::digest::Digest;
 use canon::json::{self, Limits};
+use canon::time::Timestamp;
 use guide::bundle::{self, BundledSession, Producer, Salvaged};
 use guide::record::budgets::ARTIFACT_BYTES;
 use guide::record::{Event, EventData, ManifestRecord, OutputPayload, SessionId};
@@ -148,7 +149,7 @@ impl Guided {
     fn bundle(&self, bundled: BundledSession, salvaged: Option<Salvaged>) -> Result<Vec<u8>, Refusal> {
         let producer =
             Producer { app_version: env!("CARGO_PKG_VERSION").to_owned(), applied_config_hash: None };
-        let exported_at = date_and_time(self.clock.now_ms());
+        let exported_at = Timestamp(self.clock.now_ms()).to_rfc3339();
         let bundle =
             bundle::build_part(bundled, salvaged, producer, &exported_at).map_err(|error| refused(&error))?;
         bundle.to_json().map(String::into_bytes).map_err(|error| refused(&error))
@@ -164,21 +165,4 @@ fn empty(session: &SessionId) -> BundledSession {
         pinned_workflows: BTreeMap::new(),
         artifacts: BTreeMap::new(),
     }
-}
-
-/// A moment as RFC 3339 writes it, to the millisecond.
-pub(super) fn date_and_time(ms: u64) -> String {
-    let (seconds, milliseconds) = (ms / 1000, ms % 1000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, in eras of 400 years: leap days then come last.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second % 3600 / 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }

@@ -8,7 +8,6 @@ use ai::envelope::{Contract, Kinds, Outcome, Prior, Strictness, Verdict};
 use ai::trust::Trust;
 use canon::digest::Digest;
 use flow::definition::{Definition, Problem};
-use flow::event::wire;
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::{Value, json};
@@ -41,7 +40,7 @@ impl Models {
                 asked.node_id,
                 &Digest::of_bytes(asked.invocation.as_bytes()).to_hex()[..8]
             ),
-            at: wire::timestamp(asked.now),
+            at: asked.now.to_rfc3339(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use tokio::sync::watch;
 
 use super::ApiKey;
@@ -25,7 +25,7 @@ pub(in super::super) struct KnownKeys {
 
 #[derive(Default)]
 struct Known {
-    keys: HashMap<Digest, (Arc<ApiKey>, Millis)>,
+    keys: HashMap<Digest, (Arc<ApiKey>, Timestamp)>,
     /// How often something changed here. What was read before a change is not kept after it.
     changes: u64,
 }
@@ -35,7 +35,7 @@ impl KnownKeys {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get(&self, hash: &Digest, now: Millis) -> Option<Arc<ApiKey>> {
+    pub(super) fn get(&self, hash: &Digest, now: Timestamp) -> Option<Arc<ApiKey>> {
         let known = self.known();
         let (key, read_at) = known.keys.get(hash)?;
         // A clock that was set back is no reason to believe for longer.
@@ -46,7 +46,7 @@ impl KnownKeys {
         self.known().changes
     }
 
-    pub(super) fn keep(&self, hash: Digest, key: &Arc<ApiKey>, now: Millis, changes: u64) {
+    pub(super) fn keep(&self, hash: Digest, key: &Arc<ApiKey>, now: Timestamp, changes: u64) {
         let mut known = self.known();
         if known.changes != changes {
             return;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::store::RunStore as _;
 use host::runs::outbound::{CallError, Found, Names, Outbound};
 use host::system::{Clock as _, ManualClock};
@@ -105,7 +105,7 @@ async fn what_happens_is_told_signed_and_again_after_longer_and_longer_pauses() 
         assert_eq!(got.headers["x-openwop-timestamp"], (clock.now_ms() / 1000).to_string(), "signed anew");
         assert_eq!(got.headers["x-openwop-signature"], signature(secret, &got));
         deliveries.push(got.headers["x-openwop-delivery-id"].clone());
-        let due = pause.map(|pause| Millis(clock.now_ms() + pause));
+        let due = pause.map(|pause| Timestamp(clock.now_ms() + pause));
         // The answer is on its way; what it leads to is recorded.
         while host.store.next_delivery().unwrap() != due {
             tokio::task::yield_now().await;

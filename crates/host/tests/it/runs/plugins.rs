@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use canon::time::Timestamp;
 use flow::store::RunStore as _;
 use host::plugins::artifacts::name;
 use host::plugins::{ArtifactError, Artifacts as _, Plugins, RunArtifacts};
@@ -12,7 +13,6 @@ use packs::integrity::Integrity;
 use packs::name::NamespaceGlob;
 use packs::path::EntryPath;
 use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH, TrustedKey};
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
 
@@ -151,7 +151,7 @@ fn install_as(root: &std::path::Path, archive: &[u8], expected: Option<Integrity
         policy: &policy,
         host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
         limits: Limits::default(),
-        now: Millis(0),
+        now: Timestamp(0),
     };
     InstalledPacks::open(root).unwrap().install(&install).unwrap();
 }
@@ -232,7 +232,7 @@ fn a_signature_of_the_manifest_does_not_vouch_for_another_document() {
         policy: &TrustPolicy::open(),
         host: &HostFacts { ui_plugins: true, ..HostFacts::default() },
         limits: Limits::default(),
-        now: Millis(0),
+        now: Timestamp(0),
     };
     assert_eq!(packs.install(&wrong).unwrap_err().code().as_str(), "pack_integrity_failure");
     assert!(plugins.document(address).is_none());

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use ai::prompt::PromptRef;
 use ai::prompt::library::Library;
+use canon::time::Timestamp;
 use host::hands::installed;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn install(root: &Path, version: &str, prompts: &Value) {
         policy: &TrustPolicy::open(),
         host: &HostFacts::default(),
         limits: Limits::default(),
-        now: Millis(0),
+        now: Timestamp(0),
     };
     InstalledPacks::open(root).unwrap().install(&install).unwrap();
 }

@@ -134,7 +134,7 @@ fn a_child_whose_parent_was_cancelled_before_the_stop_is_cancelled_after_it() {
                 events: event.to_string().into_bytes().into(),
                 status: flow::run::RunStatus::Cancelled,
                 snapshot: row.snapshot,
-                at: flow::event::Millis(1),
+                at: canon::time::Timestamp(1),
             }],
         );
         (host, child)

@@ -1,7 +1,7 @@
 //! Workflows that an earlier version registered, and that this one would refuse: they are read, run, and told about.
 
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::store::{Change, Commit, RunStore as _};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn store_as_before(host: &Host, document: &Value) {
         workflow_id: document["id"].as_str().unwrap().to_owned(),
         digest: Digest::of_canonical(document).unwrap(),
         document: document.to_string().into_bytes().into(),
-        at: Millis(0),
+        at: Timestamp(0),
     };
     let (sender, receiver) = std::sync::mpsc::channel();
     let commit = Commit { changes: vec![put] };

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
+use canon::time::Timestamp;
 use host::hands::agents::{Agent, Agents};
 use host::hands::installed;
 use host::hands::mcp::Servers;
@@ -18,7 +19,7 @@ use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
-use surfaces::{Call, Millis, Surface, Surfaces, Tenant};
+use surfaces::{Call, Surface, Surfaces, Tenant};
 use tokio::sync::Notify;
 
 use super::provider::{ModelServer, Reply, reply, wants};
@@ -408,7 +409,7 @@ async fn kept(folder: &Path, tenant: &str, key: &str) -> Value {
         op: "get".to_owned(),
         args: serde_json::Map::from_iter([("key".to_owned(), json!(key))]),
         effect: None,
-        now: Millis(0),
+        now: Timestamp(0),
     };
     surfaces.call(call).await.unwrap()
 }
@@ -523,7 +524,7 @@ fn agents_of_the_example(folder: &Path) -> Agents {
         policy: &TrustPolicy::open(),
         host: &HostFacts::default(),
         limits: packs::archive::Limits::default(),
-        now: packs::time::Millis(0),
+        now: Timestamp(0),
     };
     packs.install(&install).unwrap();
     installed::load_agents(&packs, &installed::host_facts(false)).unwrap().0

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use canon::time::Timestamp;
 use flow::store::{Cause, Change, Commit, CommitError, Done, RunFilter, RunStore};
 use host::runs::Runs;
 use host::triggers::{Heard, Told};
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use surfaces::queue::{Consume, Queue};
-use surfaces::{Millis, Scope, Tenant};
+use surfaces::{Scope, Tenant};
 use tokio::task::JoinHandle;
 
 use super::hands::stores;
@@ -59,7 +60,7 @@ pub(super) fn on_stream(id: &str, stream: &str, from_beginning: bool) -> Value {
 
 pub(super) fn scope(tenant: &str) -> Scope {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    Scope::new(Tenant::new(tenant).unwrap(), Millis(u64::try_from(now.as_millis()).unwrap()))
+    Scope::new(Tenant::new(tenant).unwrap(), Timestamp(u64::try_from(now.as_millis()).unwrap()))
 }
 
 pub(super) fn queue_of(runs: &Runs) -> Arc<dyn Queue> {

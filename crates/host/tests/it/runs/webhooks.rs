@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use canon::digest::Digest;
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::store::RunStore;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use host::runs::outbound::{CallError, Found, Names, Outbound, SystemNames};
@@ -158,7 +158,7 @@ async fn a_subscriber_that_never_answers_well_is_left_alone_and_what_it_missed_i
         while received.try_recv().is_ok() {
             calls += 1;
         }
-        if host.store.next_delivery().unwrap().is_some_and(|due| due > Millis(host_now(&clock))) {
+        if host.store.next_delivery().unwrap().is_some_and(|due| due > Timestamp(host_now(&clock))) {
             clock.advance(3_600_001);
             // Whatever is queued makes the deliverer look again.
             begin(&host.runs, "chain").await;
@@ -312,7 +312,7 @@ async fn a_subscription_that_ended_is_told_nothing_more() {
     let webhook_id = subscription["webhookId"].as_str().unwrap();
     begin(&host.runs, "chain").await;
     assert_eq!(
-        host.store.due_deliveries(Millis(u64::MAX >> 1), 9).unwrap().len(),
+        host.store.due_deliveries(Timestamp(u64::MAX >> 1), 9).unwrap().len(),
         1,
         "queued with the events"
     );

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use canon::error::Envelope;
+use canon::time::Timestamp;
 use serde_json::json;
 use workspace::snapshot::{Packed, Request, save, sidecar};
 
@@ -36,7 +37,7 @@ pub(super) fn run(arguments: &WorkspaceSnapshot) -> Result<Answer, Failure> {
         apply_id: &lease.apply_id,
         plan_digest: &lease.plan_digest,
         // Of the lease and not of this call, so that two snapshots of one state are the same bytes.
-        created_at: &output::time::iso(lease.created_at),
+        created_at: &Timestamp(lease.created_at).to_rfc3339_seconds(),
         grants: &lease.grants(),
         persistence: &[],
         excludes: &arguments.exclude,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use canon::time::Timestamp;
 use host::runs::{ApiCode, Refusal, Scope};
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use packs::name::PackName;
 use packs::publish::{PublishRequest, check, read_address};
 use packs::registry::{Deprecation, PublishRefusal, Published, Publisher, RotateRequest, Yank};
-use packs::time::Millis;
 use packs::version::Version;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -142,8 +142,8 @@ fn missing() -> Refusal {
     Refusal::new(ApiCode::NotFound, "there is no catalogue for tests here")
 }
 
-fn now(call: &Call) -> Millis {
-    Millis(call.state.runs.now().0)
+fn now(call: &Call) -> Timestamp {
+    Timestamp(call.state.runs.now().0)
 }
 
 fn whole(written: Written) -> Answered {

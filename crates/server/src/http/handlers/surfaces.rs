@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use canon::time::Timestamp;
 use host::runs::{ApiCode, Caller, Refusal};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde_json::{Map, Value, json};
 use surfaces::blob::Object;
-use surfaces::{Call as SurfaceCall, Code, Millis, Surface, SurfaceError, Tenant};
+use surfaces::{Call as SurfaceCall, Code, Surface, SurfaceError, Tenant};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::answer;
@@ -106,7 +107,7 @@ async fn carry_out(
             &json!({"error": "host_capability_missing", "message": "no surface is served here"}),
         ));
     };
-    let now = Millis(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.now().0);
     let asked = SurfaceCall { tenant, surface, op: op.to_owned(), args, effect: None, now };
     Ok(match surfaces.call(asked).await {
         Ok(value) => answer::json(200, &value),
@@ -136,7 +137,7 @@ pub(in super::super) async fn blob(call: Call) -> Answered {
     let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
     };
-    let now = Millis(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.now().0);
     match surfaces.blobs().redeem(call.param("token"), now).await {
         Ok(object) => {
             let mut response = Response::new(Body::from(object.content));
@@ -166,7 +167,7 @@ pub(in super::super) fn room_for_object(
         return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
     };
     let blobs = surfaces.blobs();
-    let admitted = blobs.admit_put(token, Millis(state.runs.now().0));
+    let admitted = blobs.admit_put(token, Timestamp(state.runs.now().0));
     Ok(admitted.map(|()| blobs.most_bytes()).map_err(|error| Box::new(not_redeemed(&error))))
 }
 
@@ -187,7 +188,7 @@ pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
     let content_type = kind.unwrap_or(surfaces::blob::CONTENT_TYPE).to_owned();
     // Nobody else has the bytes, so they become the content without a copy.
     let object = Object { content: std::mem::take(&mut call.message).into(), content_type };
-    let now = Millis(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.now().0);
     Ok(match surfaces.blobs().redeem_put(call.param("token"), now, object).await {
         Ok(()) => answer::json(200, &json!({"ok": true})),
         Err(error) => not_redeemed(&error),

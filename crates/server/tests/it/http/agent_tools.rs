@@ -10,6 +10,7 @@ use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use ai::provider::mock::Program;
 use axum::body::Body;
+use canon::time::Timestamp;
 use host::hands::installed::{host_facts, load_agents};
 use host::hands::mcp::Servers;
 use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
@@ -22,7 +23,6 @@ use hyper_util::rt::TokioIo;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
@@ -155,7 +155,7 @@ async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
         policy: &policy,
         host: &facts,
         limits: Limits::DEFAULT,
-        now: Millis(0),
+        now: Timestamp(0),
     };
     let installed = InstalledPacks::open(&host.workspaces.with_file_name("packs")).unwrap();
     installed.install(&install).unwrap();

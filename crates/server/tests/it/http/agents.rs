@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ai::provider::mock::Program;
+use canon::time::Timestamp;
 use flow::definition::Capabilities;
 use host::hands::installed::{host_facts, load_agents};
 use host::hands::models::{Models, Options as ModelOptions};
@@ -15,7 +16,6 @@ use host::runs::secrets::NoSecrets;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
 use server::http::Settings;
@@ -82,7 +82,7 @@ pub(crate) fn install_files(host: &Host, files: &[(&str, &[u8])]) {
         policy: &policy,
         host: &facts,
         limits: Limits::DEFAULT,
-        now: Millis(0),
+        now: Timestamp(0),
     };
     InstalledPacks::open(&packs_of(host)).unwrap().install(&install).unwrap();
 }

@@ -1,6 +1,6 @@
 //! Answers to what runs wait for, by key and by token.
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::token::{Intent, InterruptToken};
 use serde_json::{Value, json};
 
@@ -330,7 +330,7 @@ async fn tokens_are_issued_for_what_they_can_do() {
         host.register(&workflow(id, &[("gate", type_id, config)], &json!([]))).await;
         let run_id = host.create(id).await;
         let token = token_of(&host, KEY, &run_id).await;
-        let token = InterruptToken::verify(&token, &[[7; 32]], Millis(0)).unwrap();
+        let token = InterruptToken::verify(&token, &[[7; 32]], Timestamp(0)).unwrap();
         assert_eq!(serde_json::to_value(token.intent).unwrap(), intent, "{id}");
         assert_eq!(token.holder.as_deref(), Some("full"), "{id}");
     }

@@ -22,9 +22,10 @@ macro_rules! all {
 pub(crate) use all;
 
 pub(crate) mod laws {
+    use canon::time::Timestamp;
     use futures_util::future::join_all;
+    use surfaces::Code;
     use surfaces::blob::{Blobs, Method, Object, ObjectPage, Place};
-    use surfaces::{Code, Millis};
 
     use crate::helper::{NOW, scope};
 
@@ -103,12 +104,12 @@ pub(crate) mod laws {
         assert_eq!(port.presign(&acme, &at("k"), Method::Get, 1000).await.unwrap(), None);
         port.put(&acme, at("k"), object(b"bytes")).await.unwrap();
         let signed = port.presign(&acme, &at("k"), Method::Get, 5000).await.unwrap().unwrap();
-        assert_eq!(signed.expires_at, Millis(NOW + 5000));
-        assert_eq!(port.redeem(&signed.token, Millis(NOW + 4999)).await.unwrap(), object(b"bytes"));
-        let late = port.redeem(&signed.token, Millis(NOW + 5000)).await.unwrap_err();
+        assert_eq!(signed.expires_at, Timestamp(NOW + 5000));
+        assert_eq!(port.redeem(&signed.token, Timestamp(NOW + 4999)).await.unwrap(), object(b"bytes"));
+        let late = port.redeem(&signed.token, Timestamp(NOW + 5000)).await.unwrap_err();
         assert_eq!(late.code, Code::BlobPresignExpired);
         port.delete(&acme, at("k")).await.unwrap();
-        let gone = port.redeem(&signed.token, Millis(NOW)).await.unwrap_err();
+        let gone = port.redeem(&signed.token, Timestamp(NOW)).await.unwrap_err();
         assert_eq!(gone.code, Code::BlobObjectNotFound);
         for wrong in [0, u64::MAX] {
             let refused = port.presign(&acme, &at("k"), Method::Put, wrong).await.unwrap_err();
@@ -119,25 +120,28 @@ pub(crate) mod laws {
     pub(crate) async fn a_signed_address_is_good_for_its_method_and_unchanged(port: &dyn Blobs) {
         let acme = scope("acme");
         let put = port.presign(&acme, &at("k"), Method::Put, 5000).await.unwrap().unwrap();
-        assert_eq!(port.admit_put(&put.token, Millis(NOW)), Ok(()));
-        let late = port.admit_put(&put.token, Millis(NOW + 5000)).unwrap_err();
+        assert_eq!(port.admit_put(&put.token, Timestamp(NOW)), Ok(()));
+        let late = port.admit_put(&put.token, Timestamp(NOW + 5000)).unwrap_err();
         assert_eq!(late.code, Code::BlobPresignExpired);
-        port.redeem_put(&put.token, Millis(NOW), object(b"from outside")).await.unwrap();
+        port.redeem_put(&put.token, Timestamp(NOW), object(b"from outside")).await.unwrap();
         assert_eq!(port.get(&acme, &at("k")).await.unwrap(), Some(object(b"from outside")));
         let get = port.presign(&acme, &at("k"), Method::Get, 5000).await.unwrap().unwrap();
-        let crossed = port.redeem_put(&get.token, Millis(NOW), object(b"evil")).await.unwrap_err();
+        let crossed = port.redeem_put(&get.token, Timestamp(NOW), object(b"evil")).await.unwrap_err();
         assert_eq!(crossed.code, Code::BlobPresignNotFound);
-        assert_eq!(port.admit_put(&get.token, Millis(NOW)).unwrap_err().code, Code::BlobPresignNotFound);
-        assert_eq!(port.redeem(&put.token, Millis(NOW)).await.unwrap_err().code, Code::BlobPresignNotFound);
+        assert_eq!(port.admit_put(&get.token, Timestamp(NOW)).unwrap_err().code, Code::BlobPresignNotFound);
+        assert_eq!(
+            port.redeem(&put.token, Timestamp(NOW)).await.unwrap_err().code,
+            Code::BlobPresignNotFound
+        );
         for place in 0..get.token.len() {
             let mut bytes = get.token.clone().into_bytes();
             bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(bytes).unwrap();
-            let refused = port.redeem(&changed, Millis(NOW)).await;
+            let refused = port.redeem(&changed, Timestamp(NOW)).await;
             assert_eq!(refused.unwrap_err().code, Code::BlobPresignNotFound, "changed at {place}");
         }
         for wrong in ["", ".", "a.b", &"x".repeat(100_000)] {
-            assert_eq!(port.redeem(wrong, Millis(NOW)).await.unwrap_err().code, Code::BlobPresignNotFound);
+            assert_eq!(port.redeem(wrong, Timestamp(NOW)).await.unwrap_err().code, Code::BlobPresignNotFound);
         }
     }
 

@@ -47,10 +47,11 @@ pub(crate) use all;
 pub(crate) mod laws {
     use std::collections::BTreeSet;
 
+    use canon::time::Timestamp;
     use futures_util::future::join_all;
     use serde_json::{Value, json};
+    use surfaces::Code;
     use surfaces::queue::{Consume, Delivery, From, Queue};
-    use surfaces::{Code, Millis};
 
     use crate::helper::{NOW, scope, scope_at};
 
@@ -224,7 +225,7 @@ pub(crate) mod laws {
         assert!(!port.postpone(&scope("other"), first.token.clone(), 90_000).await.unwrap());
         assert!(port.postpone(&scope("acme"), first.token.clone(), 90_000).await.unwrap());
         assert_eq!(consume_at(port, 89_999).await, None, "longer than its lease was");
-        assert_eq!(port.due(&scope("acme"), "jobs").await.unwrap(), Some(Millis(NOW + 90_000)));
+        assert_eq!(port.due(&scope("acme"), "jobs").await.unwrap(), Some(Timestamp(NOW + 90_000)));
         let again = consume_at(port, 90_000).await.unwrap();
         assert_eq!((again.id, again.deliveries), (id, 2));
         let refused = port.postpone(&scope("acme"), first.token, 1).await.unwrap_err();
@@ -247,7 +248,7 @@ pub(crate) mod laws {
         assert!(!port.ack(&at, format!("{id}.0")).await.unwrap(), "nobody has a token of it");
         let late = scope_at("acme", NOW + 40_000);
         port.consume(&late, Consume::of("jobs")).await.unwrap().unwrap();
-        assert_eq!(port.due(&late, "jobs").await.unwrap(), Some(Millis(NOW + 60_000)));
+        assert_eq!(port.due(&late, "jobs").await.unwrap(), Some(Timestamp(NOW + 60_000)));
         let delivery = consume_at(port, 60_000).await.unwrap();
         assert_eq!((delivery.id, delivery.payload, delivery.deliveries), (id, json!("later"), 1));
         let day = 24 * 60 * 60 * 1000;
@@ -277,11 +278,11 @@ pub(crate) mod laws {
         let at = scope("acme");
         assert_eq!(port.due(&at, "jobs").await.unwrap(), None);
         publish(port, json!(1)).await;
-        assert_eq!(port.due(&at, "jobs").await.unwrap(), Some(Millis(NOW)));
+        assert_eq!(port.due(&at, "jobs").await.unwrap(), Some(Timestamp(NOW)));
         consume(port).await.unwrap();
-        assert_eq!(port.due(&at, "jobs").await.unwrap(), Some(Millis(NOW + 30_000)));
+        assert_eq!(port.due(&at, "jobs").await.unwrap(), Some(Timestamp(NOW + 30_000)));
         let late = scope_at("acme", NOW + 90_000);
-        assert_eq!(port.due(&late, "jobs").await.unwrap(), Some(Millis(NOW + 90_000)));
+        assert_eq!(port.due(&late, "jobs").await.unwrap(), Some(Timestamp(NOW + 90_000)));
     }
 
     pub(crate) async fn a_change_under_an_identity_happens_once(port: &dyn Queue) {

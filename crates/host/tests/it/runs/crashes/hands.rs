@@ -1,9 +1,10 @@
 //! The host dies at every commit of a run that changes a surface, and of one whose module waits for somebody. The change is made once, and
 //! the module finds again what it was told.
 
+use canon::time::Timestamp;
 use flow::event::EventKind;
 use serde_json::json;
-use surfaces::{Call, Millis, Surface, Tenant};
+use surfaces::{Call, Surface, Tenant};
 
 use super::super::hands::{asking, modules_only, stores};
 use super::super::{caller, to_the_end, until, workflow};
@@ -39,7 +40,7 @@ fn an_effect_is_made_once_whenever_the_host_dies() {
                 op: "get".to_owned(),
                 args: serde_json::Map::from_iter([("key".to_owned(), json!("count"))]),
                 effect: None,
-                now: Millis(0),
+                now: Timestamp(0),
             };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let kept = runtime.block_on(surfaces.surfaces().unwrap().call(call)).unwrap();

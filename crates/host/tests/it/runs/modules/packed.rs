@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use canon::time::Timestamp;
 use host::hands::installed::{self, DEFAULT_FUEL, Unserved};
 use host::hands::{Hands, Options};
 use host::runs::ApiCode;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
-use packs::time::Millis;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn add(packs: &InstalledPacks, name: &str, runtime: &Value, members: &Value, mod
         policy: &TrustPolicy::open(),
         host: &HostFacts { capabilities: None, ..HostFacts::everything([]) },
         limits: Limits::default(),
-        now: Millis(0),
+        now: Timestamp(0),
     };
     packs.install(&install).unwrap();
 }

@@ -1,6 +1,6 @@
 //! Spans as the OpenTelemetry protocol sends them.
 
-use flow::event::Millis;
+use canon::time::Timestamp;
 use flow::trace::{Attribute, Outcome, Span};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -69,7 +69,7 @@ fn sent(span: &Span) -> Sent {
     }
 }
 
-const fn nanoseconds(moment: Millis) -> u64 {
+const fn nanoseconds(moment: Timestamp) -> u64 {
     moment.0.saturating_mul(1_000_000)
 }
 
