@@ -1,0 +1,105 @@
+//! What one request costs, counted and not timed: allocations and syncs of the disk.
+//!
+//! Times depend on the machine and on what else it does; these figures do not, so the gate can compare them. The limits are what was
+//! measured plus one percent for what varies: buffers that grow, tables that are enlarged. Lower a limit when a request becomes
+//! cheaper; give the reason in the commit when one has to be raised.
+//!
+//! It is a binary of its own because an allocator and `fdatasync` are replaced for a whole process.
+
+mod counters;
+mod host;
+
+use std::fmt::Write as _;
+
+use self::counters::{Counted, count};
+use self::host::{Client, Host};
+
+/// Requests before the first that is counted: caches are filled and buffers have grown by then.
+const WARM_UP: u32 = 100;
+
+/// Requests that are counted.
+const COUNTED: u32 = 300;
+
+/// A kind of request, and what one of them may cost at most. A write is one sync; now and then a checkpoint of the write-ahead log adds
+/// its own.
+struct Case {
+    name: &'static str,
+    request: fn(u32) -> String,
+    status: &'static str,
+    allocations: f64,
+    syncs: f64,
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        name: "create a run",
+        request: |_| post("/v1/runs", "", r#"{"workflowId":"noop"}"#),
+        status: "201",
+        allocations: 212.0,
+        syncs: 1.05,
+    },
+    Case {
+        name: "create a run under an idempotency key",
+        request: |number| {
+            post("/v1/runs", &format!("idempotency-key: key-{number:08}\r\n"), r#"{"workflowId":"noop"}"#)
+        },
+        status: "201",
+        allocations: 264.0,
+        syncs: 1.05,
+    },
+    Case {
+        name: "read the newest runs",
+        request: |_| get("/v1/runs?limit=1"),
+        status: "200",
+        allocations: 44.0,
+        syncs: 0.0,
+    },
+];
+
+#[test]
+fn a_request_costs_no_more_than_its_limit() {
+    let host = Host::start();
+    let mut client = Client::connect(&host);
+    client.send(&post("/v1/workflows", "", NOOP), "201");
+    let mut exceeded = String::new();
+    for case in CASES {
+        for number in 0..WARM_UP {
+            client.send(&(case.request)(number), case.status);
+        }
+        // The texts are made before, so that the client allocates nothing while it is counted.
+        let requests: Vec<String> = (WARM_UP..WARM_UP + COUNTED).map(case.request).collect();
+        let counted = count(|| requests.iter().for_each(|request| client.send(request, case.status)));
+        let Counted { allocations, bytes, syncs } = counted;
+        let of_one = |total: u64| {
+            f64::from(u32::try_from(total).expect("a few hundred requests")) / f64::from(COUNTED)
+        };
+        let (allocations, bytes, syncs) = (of_one(allocations), of_one(bytes), of_one(syncs));
+        println!("{}: {allocations:.1} allocations of {bytes:.0} bytes in all, {syncs:.3} syncs", case.name);
+        if allocations > case.allocations || syncs > case.syncs {
+            let _ = writeln!(
+                exceeded,
+                "{}: {allocations:.1} allocations, the limit is {:.1}; {syncs:.3} syncs, the limit is {:.2}",
+                case.name, case.allocations, case.syncs
+            );
+        }
+    }
+    assert!(exceeded.is_empty(), "more expensive than before:\n{exceeded}");
+}
+
+/// A workflow of one node that does nothing.
+const NOOP: &str = r#"{"id":"noop","name":"noop","version":"1","edges":[],"metadata":{},"settings":{},"variables":[],
+"nodes":[{"id":"only","typeId":"core.noop","name":"only","position":{"x":0,"y":0},"config":{},"inputs":{}}],
+"triggers":[{"id":"t","type":"manual"}]}"#;
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: host.test\r\nauthorization: Bearer {}\r\n\r\n", host::KEY)
+}
+
+fn post(path: &str, headers: &str, body: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: host.test\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         {headers}content-length: {}\r\n\r\n{body}",
+        host::KEY,
+        body.len()
+    )
+}
