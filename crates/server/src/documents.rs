@@ -43,7 +43,7 @@ fn tools() -> String {
         "# Tools\n\n<!-- Made from the definitions in crates/server/src/tool. Edit those, then run the server's tests with \
          UPDATE_DOCS=1. -->\n\nWhat `interlock mcp` offers to an agent. A reply has prose for the model in `content` and the \
          same facts in\n`structuredContent`. A failed call has `isError: true` and the body `{{code, message, retry, \
-         details}}` in both;\n[docs/errors](errors) has a page for each code. Arguments may have at most {} bytes of \
+         details}}` in both;\n[each code has a page](errors/README.md). Arguments may have at most {} bytes of \
          canonical JSON, and a parameter\nthat is optional may also be `null`.\n",
         crate::call::MAX_ARGUMENT_BYTES
     );

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::wire::{canonical, composed, without_messages};
 
-fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -212,7 +212,7 @@ fn every_operation_that_is_shown_works_on_the_worked_example() {
 }
 
 /// The pages that people read, with their paths.
-fn pages() -> Vec<(PathBuf, String)> {
+pub(crate) fn pages() -> Vec<(PathBuf, String)> {
     let mut folders = vec![repository().join("docs")];
     let mut files: Vec<PathBuf> = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md"]
         .map(|name| repository().join(name))
@@ -238,35 +238,6 @@ fn every_json_block_of_the_documentation_is_json() {
         let refused = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("JSON_"));
         if !refused {
             json_blocks(&text).into_iter().for_each(|block| drop(read(block)));
-        }
-    }
-}
-
-/// The anchors of a page: those written out, and those that headings get.
-fn anchors(page: &str) -> BTreeSet<String> {
-    let written = page.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned);
-    let headings = page.lines().filter(|line| line.starts_with('#')).map(|line| {
-        let title = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        kept.collect::<String>().replace(' ', "-")
-    });
-    written.chain(headings).collect()
-}
-
-#[test]
-fn no_link_of_the_documentation_is_dead() {
-    for (path, text) in pages() {
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if link.starts_with("https://") {
-                continue;
-            }
-            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
-            assert!(target.exists(), "{path:?} links to {link}");
-            if !anchor.is_empty() {
-                let page = std::fs::read_to_string(&target).unwrap();
-                assert!(anchors(&page).contains(anchor), "{path:?} links to {link}");
-            }
         }
     }
 }

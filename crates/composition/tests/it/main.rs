@@ -8,4 +8,5 @@ mod generate;
 mod model;
 mod properties;
 mod scale;
+mod site;
 mod wire;

@@ -24,5 +24,6 @@ mod serve;
 mod session;
 mod settings;
 mod triggers;
+mod tutorials;
 mod workflow;
 mod workspace;
