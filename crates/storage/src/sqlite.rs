@@ -26,24 +26,21 @@ mod writer;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use disk::sqlite::{self, BUSY_TIMEOUT, Readers, Settings, is_damage, open_writer, restrict};
 use flow::store::{Answer, AnswerKey, Cause, Commit, CommitError, Done, Read, ReadError, RunRow, RunStore};
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
 pub use self::inspection::{Damage, Inspection};
 use self::memory::Memory;
 use self::seen::Loading;
 use self::wal::WriteAheadLog;
-use self::writer::Writer;
+use self::writer::{Commits, Writer};
 
-/// How many idle connections are kept for readers. More are made when more read at once, and closed afterwards.
-const IDLE_READERS: usize = 16;
-/// How long a statement waits for another process, such as a backup, before it gives up.
-const BUSY: Duration = Duration::from_secs(10);
+const SETTINGS: Settings =
+    Settings { cache_kib: 32 << 10, statements: 64, idle_readers: 16, prepare: |_| Ok(()) };
 
 /// Why the database could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +56,22 @@ pub enum OpenError {
         /// The newest version that is known.
         known: i64,
     },
+    /// The file could not be created, or not be opened for writing.
+    #[error("the database of runs cannot be created")]
+    File(#[source] std::io::Error),
     /// The writer could not be started.
     #[error("the writer of the database could not be started")]
     Thread(#[source] std::io::Error),
+}
+
+impl From<sqlite::OpenError> for OpenError {
+    fn from(error: sqlite::OpenError) -> Self {
+        match error {
+            sqlite::OpenError::Create { source, .. } => Self::File(source),
+            sqlite::OpenError::Newer { found, known } => Self::Newer { found, known },
+            sqlite::OpenError::Sqlite(error) => Self::Sqlite(error),
+        }
+    }
 }
 
 impl OpenError {
@@ -77,7 +87,7 @@ pub struct SqliteRuns {
     // Closed before the writer: the connection that is closed last copies the log into the file and removes it, and one that may
     // only read cannot.
     _loading: Loading,
-    readers: Mutex<Vec<Connection>>,
+    readers: Readers,
     writer: Writer,
     memory: Arc<Memory>,
     /// Whether SQLite found the file damaged while it read.
@@ -96,7 +106,7 @@ impl fmt::Debug for SqliteRuns {
 /// Those of SQLite and of the disk.
 pub fn copy_database(from: &Path, to: &Path) -> Result<(), OpenError> {
     let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    source.busy_timeout(BUSY)?;
+    source.busy_timeout(BUSY_TIMEOUT)?;
     copy(&source, to, &|_, _| ())
 }
 
@@ -127,21 +137,20 @@ impl SqliteRuns {
     /// # Errors
     /// When it cannot be opened, or is of a newer version.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let mut connection = Connection::open(path)?;
-        restrict(path);
-        configure(&connection)?;
+        let mut connection = writer(path)?;
         schema::migrate(&mut connection)?;
-        let beside = Connection::open(path)?;
-        configure(&beside)?;
+        let beside = writer(path)?;
         let log = WriteAheadLog::watch(&mut connection, beside, wal::LONG).map_err(OpenError::Thread)?;
         let memory = Arc::new(Memory::default());
         memory.seen.notice_others(&connection)?;
-        let writer = Writer::start(connection, log, Arc::clone(&memory)).map_err(OpenError::Thread)?;
-        let loading = Loading::start(&memory, reader(path)?).map_err(OpenError::Thread)?;
+        let commits = Commits::new(log, Arc::clone(&memory));
+        let writer = Writer::start("runs", connection, commits).map_err(OpenError::Thread)?;
+        let readers = Readers::new(path, SETTINGS);
+        let loading = Loading::start(&memory, readers.open()?).map_err(OpenError::Thread)?;
         Ok(Self {
             path: path.to_owned(),
             _loading: loading,
-            readers: Mutex::default(),
+            readers,
             writer,
             memory,
             damaged: AtomicBool::new(false),
@@ -153,77 +162,30 @@ impl SqliteRuns {
     /// # Errors
     /// Those of SQLite and of the disk.
     pub fn back_up(&self, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(), OpenError> {
-        copy(&reader(&self.path)?, to, progress)
+        copy(&self.readers.open()?, to, progress)
     }
 
     /// Reads with a connection of the pool.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ReadError> {
-        let idle = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
-        let failed = |error: rusqlite::Error| {
+        self.readers.read(read).map_err(|error| {
             if is_damage(&error) {
                 self.damaged.store(true, Ordering::Relaxed);
             }
             ReadError(Cause::new(error))
-        };
-        let connection = match idle {
-            Some(connection) => connection,
-            None => reader(&self.path).map_err(failed)?,
-        };
-        let result = read(&connection).map_err(failed);
-        let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if readers.len() < IDLE_READERS {
-            readers.push(connection);
-        }
-        result
+        })
     }
 
     fn submit(&self, commit: Commit, done: Done) {
-        if let Err(done) = self.writer.submit(commit, done) {
+        if let Err((_, done)) = self.writer.submit((commit, done)) {
             done(Err(CommitError::Closed));
         }
     }
 }
 
-/// Whether SQLite says that the file is not what it wrote.
-fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-}
-
-fn reader(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY)?;
-    plan_once(&connection)?;
-    Ok(connection)
-}
-
-/// Keeps statements as they were planned. Without this SQLite plans a statement again whenever a value is bound that an index of some
-/// rows could depend on; here such values are written out.
-fn plan_once(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_prepared_statement_cache_capacity(64);
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    Ok(())
-}
-
-/// Owner-only, as everything in a data directory. The directory itself is closed to others already.
-fn restrict(path: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    // A file system without permissions is not a reason to refuse, but the owner should know.
-    if let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
-        tracing::warn!(path = %path.display(), %error, "the permissions of the database could not be restricted");
-    }
-}
-
-fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
+fn writer(path: &Path) -> Result<Connection, OpenError> {
+    let connection = open_writer(path, &SETTINGS)?;
     connection.pragma_update(None, "foreign_keys", "OFF")?;
-    // 32 MiB for the pages of the writer; negative means kibibytes.
-    connection.pragma_update(None, "cache_size", -32_768_i64)?;
-    // The log is copied into the file by `wal`.
-    connection.pragma_update(None, "wal_autocheckpoint", 0_i64)?;
-    plan_once(connection)
+    Ok(connection)
 }
 
 /// The contract of [`RunStore`], method by method; the queries are in `reads`.

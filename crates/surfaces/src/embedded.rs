@@ -15,7 +15,6 @@
 
 mod effects;
 mod log;
-mod readers;
 mod schema;
 mod task;
 mod writer;
@@ -24,11 +23,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use disk::sqlite::{self, Readers};
 use rusqlite::Connection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use self::readers::Readers;
 use self::task::Task;
 use self::writer::Writer;
 use crate::apart;
@@ -73,6 +72,18 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    fn named(name: &'static str, error: sqlite::OpenError) -> Self {
+        match error {
+            sqlite::OpenError::Create { path, source } => {
+                Self::Io { what: format!("{} cannot be made", path.display()), cause: source }
+            }
+            sqlite::OpenError::Newer { found, known } => Self::Newer { name, found, known },
+            sqlite::OpenError::Sqlite(cause) => Self::Sqlite { name, cause },
+        }
+    }
+}
+
 /// One database. Dropping it writes what was handed over, and closes the file.
 pub struct Database {
     name: &'static str,
@@ -96,7 +107,7 @@ impl Database {
     pub fn open(path: &Path, schema: &'static Schema) -> Result<Self, OpenError> {
         let name = schema.name;
         let connection = schema::open_writer(path, schema)?;
-        let readers = Readers::new(path, schema.prepare);
+        let readers = Readers::new(path, schema::settings(schema));
         // Fails here and not at the first read.
         readers.read(|_| Ok(())).map_err(|cause| OpenError::Sqlite { name, cause })?;
         let writer = Writer::start(connection, schema).map_err(|cause| {
@@ -138,7 +149,7 @@ impl Database {
         F: Fn(&Connection) -> Result<T, Refused> + Send + 'static,
         A: FnOnce(&T) + Send + 'static,
     {
-        let (task, answer) = Task::new(self.name, scope, op, change, then)?;
+        let (task, answer) = Task::new(scope, op, change, then)?;
         self.writer.submit(Box::new(task)).await.map_err(|()| self.closed())?;
         answer.await.map_err(|_| self.closed())?
     }
@@ -158,21 +169,13 @@ impl Database {
     /// # Errors
     /// The refusal of the read, or `surface_unavailable`.
     pub fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Refused>) -> Result<T, SurfaceError> {
-        let mut refusal = None;
-        let told = self.readers.read(|connection| match read(connection) {
-            Ok(value) => Ok(Some(value)),
-            Err(Refused::Sqlite(cause)) => Err(cause),
-            Err(Refused::Surface(error)) => {
-                refusal = Some(error);
-                Ok(None)
+        self.readers.read(read).map_err(|refused| match refused {
+            Refused::Change(error) => error,
+            Refused::Sqlite(cause) => {
+                tracing::warn!(store = self.name, error = %cause, "a store could not be read");
+                failure(self.name, &cause)
             }
-        });
-        match (told, refusal) {
-            (_, Some(error)) => Err(error),
-            (Ok(Some(value)), None) => Ok(value),
-            (Err(cause), None) => Err(unavailable(self.name, &cause)),
-            (Ok(None), None) => unreachable!("a read without a value has a refusal"),
-        }
+        })
     }
 
     /// Reads on a thread of its own, for a page of rows.
@@ -213,9 +216,8 @@ impl Database {
     }
 }
 
-/// What SQLite said, as a refusal. The text of SQLite names tables and no values.
-fn unavailable(name: &str, cause: &rusqlite::Error) -> SurfaceError {
-    tracing::warn!(store = name, error = %cause, "a store failed");
+/// SQLite's error as one of a call. Its text names tables and no values.
+fn failure(name: &str, cause: &rusqlite::Error) -> SurfaceError {
     let message = format!("the store of {name} failed: {cause}; {}", outlook(cause));
     SurfaceError::new(Code::SurfaceUnavailable, message)
 }

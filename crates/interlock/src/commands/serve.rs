@@ -337,7 +337,7 @@ pub(crate) fn open_store(settings: &Settings) -> Result<SqliteRuns, Failure> {
                 "Use the newer version of this program that wrote it.",
             ),
             error if error.is_damage() => (storage::StoreErrorCode::StoreIo, database::RESTORE),
-            OpenError::Sqlite(_) | OpenError::Thread(_) => (
+            OpenError::Sqlite(_) | OpenError::File(_) | OpenError::Thread(_) => (
                 storage::StoreErrorCode::StoreIo,
                 "Check that the data directory can be written, and that its disk has room.",
             ),

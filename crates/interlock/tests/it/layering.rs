@@ -8,17 +8,18 @@ use serde_json::Value;
 use crate::program::root;
 
 /// Each room, and the rooms that it may name. A new room gets a line here or the test fails.
-const ROOMS: [(&str, &[&str]); 14] = [
+const ROOMS: [(&str, &[&str]); 15] = [
     ("canon", &[]),
+    ("disk", &[]),
     ("ai", &["canon"]),
     ("packs", &["canon"]),
     ("sandbox", &["canon"]),
-    ("surfaces", &["canon"]),
+    ("surfaces", &["canon", "disk"]),
     ("composition", &["canon"]),
     ("flow", &["canon"]),
     ("guide", &["canon"]),
     ("workspace", &["canon"]),
-    ("storage", &["canon", "flow", "guide"]),
+    ("storage", &["canon", "disk", "flow", "guide"]),
     ("host", &["ai", "canon", "flow", "guide", "packs", "sandbox", "storage", "surfaces", "workspace"]),
     ("server", &["ai", "canon", "flow", "guide", "host", "packs", "sandbox", "surfaces"]),
     ("console", &["canon", "composition", "flow", "guide", "host", "packs", "storage", "workspace"]),

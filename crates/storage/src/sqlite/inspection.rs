@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use canon::digest::Digest;
+use disk::sqlite::BUSY_TIMEOUT;
 use flow::event::wire;
 use flow::run::Genesis;
 use flow::store::Bytes;
 use rusqlite::{Connection, OpenFlags};
 use serde::de::IgnoredAny;
 
-use super::{BUSY, OpenError, reads, schema};
+use super::{OpenError, reads, schema};
 
 /// How many problems SQLite is asked for.
 const MAX_PROBLEMS: usize = 20;
@@ -51,7 +52,7 @@ impl Inspection {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             Connection::open_with_flags(immutable(path), flags)?
         };
-        connection.busy_timeout(BUSY)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         schema::check_version(&connection)?;
         Ok(Self { connection })
     }

@@ -1,5 +1,6 @@
 //! The tables, and the steps from one version of them to the next.
 
+use disk::sqlite;
 use rusqlite::Connection;
 
 use super::OpenError;
@@ -211,20 +212,11 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// How many steps were taken, where this program knows them all.
 pub(super) fn check_version(connection: &Connection) -> Result<usize, OpenError> {
-    let found = version(connection)?;
-    let taken = usize::try_from(found).ok().filter(|taken| *taken <= STEPS.len());
-    taken.ok_or_else(|| OpenError::Newer { found, known: known_version() })
+    Ok(sqlite::check_version(connection, STEPS.len())?)
 }
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
-    let taken = check_version(connection)?;
-    for (place, step) in STEPS.iter().enumerate().skip(taken) {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
-        transaction.pragma_update(None, "user_version", place + 1)?;
-        transaction.commit()?;
-    }
-    Ok(())
+    Ok(sqlite::migrate(connection, STEPS.iter().copied())?)
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@
 //! the last little bit is the writer's.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
+use disk::sqlite::{LogFrames, copy_log};
 use rusqlite::Connection;
-use rusqlite::hooks::Wal;
 
 /// From how many frames on the log is copied: 16 MiB. Rare enough to copy a page once that changed often, and short enough to recover
 /// at once.
@@ -23,8 +23,7 @@ pub(super) const LONG: u32 = 4096;
 
 /// The log, as the writer sees it.
 pub(super) struct WriteAheadLog {
-    /// How many frames it has, as of the last commit.
-    frames: Arc<AtomicU32>,
+    frames: LogFrames,
     copied: Arc<AtomicBool>,
     long: u32,
     /// How many frames it has to have before it is copied again.
@@ -37,14 +36,7 @@ pub(super) struct WriteAheadLog {
 impl WriteAheadLog {
     /// Looks after the log of the writer, which is copied from so many frames on. `beside` is a connection for the copier.
     pub(super) fn watch(writer: &mut Connection, beside: Connection, long: u32) -> std::io::Result<Self> {
-        let frames = Arc::new(AtomicU32::new(0));
-        let told = Arc::clone(&frames);
-        let hook = move |_: &mut Wal, count: std::ffi::c_int| {
-            told.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
-            Ok(())
-        };
-        // This also ends SQLite's own copying.
-        writer.wal_hook(Some(hook)).map_err(std::io::Error::other)?;
+        let frames = LogFrames::watch(writer).map_err(std::io::Error::other)?;
         let copied = Arc::new(AtomicBool::new(false));
         let (wake, woken) = sync_channel(1);
         let done = Arc::clone(&copied);
@@ -58,12 +50,12 @@ impl WriteAheadLog {
         if self.is_copying {
             if self.copied.swap(false, Ordering::Acquire) {
                 self.is_copying = false;
-                let is_whole = passive(writer);
+                let is_whole = copy_log(writer);
                 // A reader of something old holds the log back. It is not asked for again before there is as much more to copy.
-                let held = if is_whole { 0 } else { self.frames.load(Ordering::Relaxed) };
+                let held = if is_whole { 0 } else { self.frames.get() };
                 self.next = held.saturating_add(self.long);
             }
-        } else if self.frames.load(Ordering::Relaxed) >= self.next
+        } else if self.frames.get() >= self.next
             && let Some(wake) = &self.wake
         {
             self.is_copying = wake.try_send(()).is_ok();
@@ -83,21 +75,9 @@ impl Drop for WriteAheadLog {
 
 fn copy(connection: &Connection, woken: &Receiver<()>, copied: &AtomicBool) {
     while woken.recv().is_ok() {
-        passive(connection);
+        copy_log(connection);
         copied.store(true, Ordering::Release);
     }
-}
-
-/// Copies as much as can be copied without waiting for anybody. Says whether that was all.
-fn passive(connection: &Connection) -> bool {
-    let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-        Ok(row.get::<_, i64>(0)? == 0 && row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
-    });
-    copied.unwrap_or_else(|error| {
-        // It is tried again when the log is longer, and nothing is lost; but a log that only grows fills the disk.
-        tracing::warn!(%error, "the write-ahead log could not be copied into the database");
-        false
-    })
 }
 
 #[cfg(test)]
@@ -114,11 +94,11 @@ mod tests {
         let mut log = WriteAheadLog::watch(&mut writer, open(), 64).unwrap();
         let (mut count, mut anew) = (0_i64, 0);
         while anew < 3 {
-            let before = log.frames.load(Ordering::Relaxed);
+            let before = log.frames.get();
             writer.execute("INSERT INTO t (x) VALUES (zeroblob(3000))", []).unwrap();
             log.committed(&writer);
             count += 1;
-            anew += u32::from(log.frames.load(Ordering::Relaxed) < before);
+            anew += u32::from(log.frames.get() < before);
         }
         drop(log);
         drop(writer);
@@ -143,6 +123,6 @@ mod tests {
             log.committed(&writer);
         }
         assert_eq!(count(), 0, "it sees what it saw");
-        assert!(log.frames.load(Ordering::Relaxed) > 200, "and the log could not begin anew");
+        assert!(log.frames.get() > 200, "and the log could not begin anew");
     }
 }

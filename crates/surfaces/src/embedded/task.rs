@@ -1,70 +1,46 @@
 //! A change on its way through the writer.
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use super::{effects, unavailable};
+use super::effects;
 use crate::call::{Scope, Tenant};
-use crate::error::SurfaceError;
+use crate::error::{Code, SurfaceError};
 
 /// Why a change or a read did not happen.
-#[derive(Debug)]
-pub enum Refused {
-    /// It may not happen.
-    Surface(SurfaceError),
-    /// The database failed.
-    Sqlite(rusqlite::Error),
-}
+pub type Refused = disk::sqlite::Refused<SurfaceError>;
 
 impl From<SurfaceError> for Refused {
     fn from(error: SurfaceError) -> Self {
-        Self::Surface(error)
-    }
-}
-
-impl From<rusqlite::Error> for Refused {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
+        Self::Change(error)
     }
 }
 
 /// What the writer sees of a change.
 pub(super) trait Job: Send {
     /// Makes the change inside the transaction. It may be made again after the transaction was rolled back.
-    ///
-    /// # Errors
-    /// Those after which SQLite may have ended the transaction itself: the whole batch is given up.
-    fn apply(&mut self, connection: &Connection) -> rusqlite::Result<Applied>;
+    fn apply(&mut self, connection: &Connection) -> Result<(), Refused>;
 
-    /// Answers whoever waits, once the transaction is on the disk or given up.
-    fn done(self: Box<Self>, committed: Result<(), &SurfaceError>);
+    /// The error of a change that panicked.
+    fn panicked(&self) -> SurfaceError;
+
+    /// Answers the caller, once the transaction is on the disk or given up.
+    fn done(self: Box<Self>, outcome: Result<(), SurfaceError>);
 
     /// When the call was made.
     fn now(&self) -> i64;
 }
 
-/// What became of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Applied {
-    /// It is kept.
-    Kept,
-    /// It was refused before it changed anything.
-    Untouched,
-    /// It was refused, and what it did until then has to be taken back.
-    Undo,
-}
-
 pub(super) struct Task<T, F, A> {
-    store: &'static str,
     tenant: Tenant,
     effect: Option<String>,
     op: &'static str,
     now: i64,
     change: F,
     then: A,
-    outcome: Option<Result<T, SurfaceError>>,
+    made: Option<T>,
     is_old: bool,
     answer: oneshot::Sender<Result<T, SurfaceError>>,
 }
@@ -77,7 +53,6 @@ where
     F: Fn(&Connection) -> Result<T, Refused>,
 {
     pub(super) fn new(
-        store: &'static str,
         scope: &Scope,
         op: &'static str,
         change: F,
@@ -88,14 +63,13 @@ where
         }
         let (answer, receiver) = oneshot::channel();
         let task = Self {
-            store,
             tenant: scope.tenant.clone(),
             effect: scope.effect.clone(),
             op,
             now: scope.at(),
             change,
             then,
-            outcome: None,
+            made: None,
             is_old: false,
             answer,
         };
@@ -124,31 +98,22 @@ where
     F: Fn(&Connection) -> Result<T, Refused> + Send,
     A: FnOnce(&T) + Send,
 {
-    fn apply(&mut self, connection: &Connection) -> rusqlite::Result<Applied> {
-        self.outcome = None;
-        let before = connection.total_changes();
-        let (outcome, applied) = match self.once(connection) {
-            Ok(answer) => (Ok(answer), Applied::Kept),
-            Err(Refused::Sqlite(cause)) if is_fatal(&cause) => return Err(cause),
-            // Tables that were made are no changes of rows, so what is counted is not all.
-            Err(Refused::Sqlite(cause)) => (Err(unavailable(self.store, &cause)), Applied::Undo),
-            Err(Refused::Surface(error)) if connection.total_changes() == before => {
-                (Err(error), Applied::Untouched)
-            }
-            Err(Refused::Surface(error)) => (Err(error), Applied::Undo),
-        };
-        self.outcome = Some(outcome);
-        Ok(applied)
+    fn apply(&mut self, connection: &Connection) -> Result<(), Refused> {
+        self.made = None;
+        self.made = Some(self.once(connection)?);
+        Ok(())
     }
 
-    fn done(self: Box<Self>, committed: Result<(), &SurfaceError>) {
-        let told = match (committed, self.outcome) {
-            (Ok(()), Some(outcome)) => outcome,
-            (Err(error), _) => Err(error.clone()),
-            (Ok(()), None) => {
-                let message = format!("{} met a mistake of this program, and changed nothing", self.op);
-                Err(SurfaceError::new(crate::error::Code::SurfaceUnavailable, message))
-            }
+    fn panicked(&self) -> SurfaceError {
+        let message = format!("{} met a mistake of this program, and changed nothing", self.op);
+        SurfaceError::new(Code::SurfaceUnavailable, message)
+    }
+
+    fn done(mut self: Box<Self>, outcome: Result<(), SurfaceError>) {
+        let told = match (outcome, self.made.take()) {
+            (Ok(()), Some(answer)) => Ok(answer),
+            (Err(error), _) => Err(error),
+            (Ok(()), None) => Err(self.panicked()),
         };
         if let Ok(answer) = &told
             && !self.is_old
@@ -162,18 +127,4 @@ where
     fn now(&self) -> i64 {
         self.now
     }
-}
-
-fn is_fatal(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(
-            ErrorCode::DiskFull
-                | ErrorCode::SystemIoFailure
-                | ErrorCode::OutOfMemory
-                | ErrorCode::DatabaseCorrupt
-                | ErrorCode::NotADatabase
-                | ErrorCode::ReadOnly
-        )
-    )
 }

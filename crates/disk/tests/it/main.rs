@@ -1,0 +1,5 @@
+//! The contract of what touches the disk.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[cfg(feature = "sqlite")]
+mod group_commit;
