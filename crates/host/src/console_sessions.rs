@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use storage::disk::{Disk, DiskPath, FaultyDisk, RealDisk, publish, read};
+use storage::disk::{Disk, DiskPath, MemoryDisk, RealDisk, publish, read};
 use tokio::sync::watch;
 
 /// How long a session is good, in milliseconds.
@@ -115,14 +115,14 @@ impl EndedSessions {
                 let until = EndedUntil { began: now.0, ends: now.0.saturating_add(LIFETIME_MS) };
                 let list = List { all_ended_until: Some(until), ..List::default() };
                 let disk = RealDisk::open(data_dir).map(|disk| Arc::new(disk) as Arc<dyn Disk>);
-                (Self::with(disk.unwrap_or_else(|_| Arc::new(FaultyDisk::default())), list), Some(error))
+                (Self::with(disk.unwrap_or_else(|_| Arc::new(MemoryDisk::default())), list), Some(error))
             }
         }
     }
 
     /// A list that nothing is left of when the process ends.
     pub fn in_memory() -> Self {
-        Self::with(Arc::new(FaultyDisk::default()), List::default())
+        Self::with(Arc::new(MemoryDisk::default()), List::default())
     }
 
     fn load(data_dir: &Path) -> io::Result<(Arc<dyn Disk>, List)> {

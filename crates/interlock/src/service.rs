@@ -6,7 +6,7 @@ use canon::error::Envelope;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::{Guided, Tenants};
 use host::system::{SystemClock, SystemEntropy};
-use storage::disk::{Disk, FaultyDisk, RealDisk};
+use storage::disk::{Disk, MemoryDisk, RealDisk};
 use storage::files::SessionFiles;
 use storage::{StoreError, StoreErrorCode};
 
@@ -43,16 +43,15 @@ pub(crate) fn open_files(settings: &Settings) -> Result<SessionFiles, Failure> {
     Ok(SessionFiles::open(Arc::new(open_disk(settings)?))?)
 }
 
-/// The sessions of the data directory, for looking at. A directory that does not exist has none, and is
-/// not made by somebody who only looks.
+/// The sessions of the data directory, for looking at. A directory that does not exist has none, and
+/// looking does not create it.
 ///
 /// # Errors
 /// As [`open_guided`].
 pub(crate) fn open_files_to_read(settings: &Settings) -> Result<SessionFiles, Failure> {
     let disk: Arc<dyn Disk> = match settings.data_dir.value.try_exists() {
-        // In memory, empty, and without a fault.
-        Ok(false) => Arc::new(FaultyDisk::default()),
-        // Also when nobody can tell: opening it says why.
+        Ok(false) => Arc::new(MemoryDisk::default()),
+        // Also if that cannot be found out: opening it says why.
         Ok(true) | Err(_) => Arc::new(open_disk(settings)?),
     };
     Ok(SessionFiles::open(disk)?)

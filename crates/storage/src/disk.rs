@@ -1,18 +1,23 @@
 //! The file system as the store sees it: a few operations, each a point where a machine can die.
 //!
 //! Everything the store promises about crashes is a promise about the order of these operations,
-//! so they are a port. [`RealDisk`] carries them out; [`FaultyDisk`] keeps files in memory,
-//! remembers what was synced, and dies before the n-th write, which lets a test enumerate every
-//! crash instead of sampling a few.
+//! so they are a port. [`RealDisk`] carries them out; [`MemoryDisk`] keeps files for as long as the
+//! process lives. `FaultyDisk`, which only tests are built with (feature `testing`), also keeps files in
+//! memory, remembers what was synced, and dies before the n-th write, which lets a test enumerate
+//! every crash instead of sampling a few.
 
+#[cfg(feature = "testing")]
 mod faulty;
+mod memory;
 mod path;
 mod real;
 
 use std::fmt::Debug;
 use std::io;
 
+#[cfg(feature = "testing")]
 pub use faulty::{Fault, FaultyDisk, Survival};
+pub use memory::MemoryDisk;
 pub use path::{DiskPath, DiskPathError};
 pub use real::RealDisk;
 

@@ -8,9 +8,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use storage::{disk::FaultyDisk, files::SessionFiles};
+//! use storage::{disk::MemoryDisk, files::SessionFiles};
 //!
-//! let files = SessionFiles::open(Arc::new(FaultyDisk::default()))?;
+//! let files = SessionFiles::open(Arc::new(MemoryDisk::default()))?;
 //! assert!(files.sessions()?.is_empty());
 //! # Ok::<(), storage::StoreError>(())
 //! ```

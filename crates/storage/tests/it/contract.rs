@@ -4,7 +4,7 @@
 
 use guide::record::{Event, SessionId};
 use storage::StoreError;
-use storage::disk::{FaultyDisk, RealDisk};
+use storage::disk::{FaultyDisk, MemoryDisk, RealDisk};
 use storage::files::SessionFiles;
 
 use crate::support::{Step, Walk, open};
@@ -107,6 +107,9 @@ fn contract(store: &dyn Store, other: &dyn Store) {
 fn files_in_memory_keep_the_contract() {
     let disk = FaultyDisk::default();
     contract(&open(&disk), &open(&disk));
+    let disk = MemoryDisk::default();
+    let files = || SessionFiles::open(std::sync::Arc::new(disk.clone())).unwrap();
+    contract(&files(), &files());
 }
 
 #[test]

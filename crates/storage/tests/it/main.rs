@@ -4,6 +4,7 @@
 mod contract;
 mod corruption;
 mod crash;
+mod disks;
 mod errors;
 mod gc;
 mod index;
