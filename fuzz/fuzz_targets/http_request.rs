@@ -15,7 +15,6 @@ use flow::engine::Limits;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::keys::{self, ApiKey};
-use host::runs::outbound::Outbound;
 use host::runs::rates::{RateLimiter, RateLimits};
 use host::runs::secrets::NoSecrets;
 use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
@@ -74,7 +73,7 @@ fn site() -> &'static Site {
             public_url: "http://host.test".to_owned(),
             audit_key: AuditKey::from_seed([9; 32]),
             secrets: Arc::new(NoSecrets),
-            outbound: Outbound::default(),
+            outbound: outbound::Client::new(outbound::Reach::Public),
         });
         let key = ApiKey {
             id: "fuzz".to_owned(),

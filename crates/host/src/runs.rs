@@ -42,7 +42,6 @@ pub(crate) mod listening;
 mod live;
 mod newborn;
 mod one_by_one;
-pub mod outbound;
 mod places;
 pub mod rates;
 pub mod read;
@@ -87,7 +86,6 @@ pub use self::keys::{ApiKey, GuidedCaller, KeyError};
 pub use self::listening::SilentTrigger;
 use self::live::LiveRuns;
 use self::one_by_one::OneByOne;
-use self::outbound::Outbound;
 use self::places::Places;
 pub use self::places::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
 use self::recovery::Recovery;
@@ -132,7 +130,7 @@ pub struct Options {
     /// Where secrets come from.
     pub secrets: Arc<dyn Secrets>,
     /// How addresses are called that callers chose.
-    pub outbound: Outbound,
+    pub outbound: outbound::Client,
 }
 
 /// The service of runs. Cheap to clone.

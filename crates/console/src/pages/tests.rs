@@ -13,7 +13,6 @@ use host::console_sessions::EndedSessions;
 use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
 use host::guided::{Guided, Tenants};
 use host::runs::create::Creation;
-use host::runs::outbound::Outbound;
 use host::runs::secrets::NoSecrets;
 use host::runs::{ApiKey, AuditKey, Caller, Runs, Scope, keys};
 use host::system::{Clock as _, SystemClock, SystemEntropy};
@@ -66,7 +65,7 @@ impl Room {
             public_url: "http://127.0.0.1:7717".into(),
             audit_key: AuditKey::from_seed([9; 32]),
             secrets: Arc::new(NoSecrets),
-            outbound: Outbound::default(),
+            outbound: outbound::Client::new(outbound::Reach::Public),
         });
         let console = Console::with_facts(
             Options {

@@ -13,7 +13,6 @@ use host::guided::Tenants;
 use host::plugins::Plugins;
 use host::runs::create::Creation;
 use host::runs::keys::{self, ApiKey};
-use host::runs::outbound::Outbound;
 use host::runs::secrets::NoSecrets;
 use host::runs::{AuditKey, Caller, Options as RunOptions, Runs, Scope};
 use host::system::{Clock as _, SystemClock, SystemEntropy};
@@ -62,7 +61,7 @@ impl Site {
             public_url: public_url.to_owned(),
             audit_key: AuditKey::from_seed([9; 32]),
             secrets: Arc::new(NoSecrets),
-            outbound: Outbound::default(),
+            outbound: outbound::Client::new(outbound::Reach::Public),
         });
         let reader = vec![Scope::RunsRead, Scope::ArtifactsRead];
         put_key(&runs, KEY, "full", "default", Scope::ALL.to_vec(), None).await;

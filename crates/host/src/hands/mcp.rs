@@ -15,12 +15,12 @@ use ai::node::McpCall;
 use ai::redact::Secret;
 use flow::definition::CalledType;
 use flow::state::RunError;
+use outbound::{Client, Reach, Target, TargetError};
 use serde_json::{Map, Value, json};
 
 use self::session::Session;
 pub use self::tool::{Invocation, invoke};
 use super::{Asked, Performed, not_served};
-use crate::runs::outbound::{Outbound, Target, TargetError};
 use crate::runs::secrets::Secrets;
 
 /// How long a request may take, in milliseconds: where nobody says, and the bounds of what may be said.
@@ -44,7 +44,7 @@ struct Server {
 #[derive(Clone)]
 pub struct Servers {
     servers: BTreeMap<String, Server>,
-    outbound: Arc<Outbound>,
+    client: Client,
     secrets: Arc<dyn Secrets>,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Debug for Servers {
 impl Servers {
     /// No server yet. The addresses are the operator's, so all may be called.
     pub fn new(secrets: Arc<dyn Secrets>) -> Self {
-        Self { servers: BTreeMap::new(), outbound: Arc::new(Outbound::anywhere()), secrets }
+        Self { servers: BTreeMap::new(), client: Client::new(Reach::Anywhere), secrets }
     }
 
     /// With one more server: its address, the name of the secret that opens it, and for which tenants it is (all, if none is named).
@@ -71,7 +71,7 @@ impl Servers {
         secret: Option<String>,
         tenants: Vec<String>,
     ) -> Result<Self, TargetError> {
-        let target = self.outbound.check(url)?;
+        let target = self.client.check(url)?;
         self.servers.insert(id.to_owned(), Server { target, secret, tenants });
         Ok(self)
     }
@@ -116,7 +116,7 @@ impl Servers {
                 Some(format!("Bearer {}", value.expose()))
             }
         };
-        Session::open(&self.outbound, &server.target, bearer).await
+        Session::open(&self.client, &server.target, bearer).await
     }
 
     /// The tools of a server, as it lists them.

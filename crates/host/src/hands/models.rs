@@ -40,7 +40,6 @@ use self::door::Door;
 pub use self::providers::{Provider, Wire};
 use super::agents::belt::Belt;
 use super::{Asked, Performed};
-use crate::runs::outbound::Outbound;
 use crate::runs::secrets::Secrets;
 
 /// The provider that pretends.
@@ -60,7 +59,7 @@ pub struct Options {
     /// Where credentials come from.
     pub secrets: Arc<dyn Secrets>,
     /// How providers are called.
-    pub outbound: Outbound,
+    pub outbound: outbound::Client,
     /// The kinds of envelopes that nodes may take beside those that everybody knows.
     pub kinds: Kinds,
     /// Whether the provider that pretends may be asked, by any workflow. For tests.

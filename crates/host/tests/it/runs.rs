@@ -41,7 +41,6 @@ use flow::store::RunStore;
 use flow::token::{Intent, InterruptToken};
 use host::hands::Hands;
 use host::runs::create::Creation;
-use host::runs::outbound::Outbound;
 use host::runs::secrets::{NoSecrets, Secrets};
 use host::runs::{AuditKey, Caller, Keyed, Options, Reply, Runs, Scope};
 use host::system::{Clock, SystemClock, SystemEntropy};
@@ -53,7 +52,7 @@ use tempfile::TempDir;
 pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) secrets: Arc<dyn Secrets>,
-    pub(crate) outbound: Outbound,
+    pub(crate) outbound: outbound::Client,
     pub(crate) hands: Option<Hands>,
     pub(crate) limits: Limits,
 }
@@ -63,7 +62,7 @@ impl Default for Setup {
         Self {
             clock: Arc::new(SystemClock),
             secrets: Arc::new(NoSecrets),
-            outbound: Outbound::default(),
+            outbound: outbound::Client::new(outbound::Reach::Public),
             hands: None,
             limits: Limits::default(),
         }

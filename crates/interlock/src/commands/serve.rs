@@ -25,7 +25,6 @@ use guide::token::Keyring;
 use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::audit::Anchors;
 use host::runs::keys::hash;
-use host::runs::outbound::Outbound;
 use host::runs::rates::RateLimiter;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference, Secrets};
 use host::runs::{AuditKey, Options, Runs};
@@ -288,7 +287,7 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         public_url: public_url.to_owned(),
         audit_key,
         secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
-        outbound: Outbound::default(),
+        outbound: outbound::Client::new(outbound::Reach::Public),
     });
     runs.anchor_audit(anchors);
     runs.equip(hands::open(settings, &runs, secrets, has_seams())?);

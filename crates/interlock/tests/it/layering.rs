@@ -8,10 +8,11 @@ use serde_json::Value;
 use crate::program::root;
 
 /// Each room, and the rooms that it may name. A new room gets a line here or the test fails.
-const ROOMS: [(&str, &[&str]); 15] = [
+const ROOMS: [(&str, &[&str]); 16] = [
     ("canon", &[]),
     ("disk", &[]),
     ("ai", &["canon"]),
+    ("outbound", &[]),
     ("packs", &["canon"]),
     ("sandbox", &["canon"]),
     ("surfaces", &["canon", "disk"]),
@@ -20,7 +21,10 @@ const ROOMS: [(&str, &[&str]); 15] = [
     ("guide", &["canon"]),
     ("workspace", &["canon"]),
     ("storage", &["canon", "disk", "flow", "guide"]),
-    ("host", &["ai", "canon", "flow", "guide", "packs", "sandbox", "storage", "surfaces", "workspace"]),
+    (
+        "host",
+        &["ai", "canon", "flow", "guide", "outbound", "packs", "sandbox", "storage", "surfaces", "workspace"],
+    ),
     ("server", &["ai", "canon", "flow", "guide", "host", "packs", "sandbox", "surfaces"]),
     ("console", &["canon", "composition", "flow", "guide", "host", "packs", "storage", "workspace"]),
     (
@@ -33,6 +37,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "flow",
             "guide",
             "host",
+            "outbound",
             "packs",
             "server",
             "storage",
@@ -79,15 +84,19 @@ const PURE: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// The dependencies of each room that end up in the program, from `cargo metadata`.
-fn dependencies() -> BTreeMap<String, Vec<String>> {
+fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--locked"])
         .current_dir(root())
         .output()
         .expect("cargo runs the tests, so it is there");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The dependencies of each room that end up in the program, from `cargo metadata`.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let metadata = metadata();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     metadata["packages"]
         .as_array()
@@ -125,6 +134,29 @@ fn pure_rooms_use_only_what_is_pure() {
             assert!(allowed.contains(&other.as_str()), "forbidden edge: {room} -> {other}");
         }
     }
+}
+
+/// Test doubles are behind the feature `testing`, which no crate of the program may enable.
+#[test]
+fn the_program_is_built_without_test_doubles() {
+    let metadata = metadata();
+    let mut doubles = 0;
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        doubles += usize::from(package["features"].get("testing").is_some());
+        for (feature, enables) in package["features"].as_object().unwrap() {
+            assert!(
+                !enables.to_string().contains("testing"),
+                "{name}: the feature {feature} enables {enables}"
+            );
+        }
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let enabled = dependency["features"].as_array().unwrap().contains(&"testing".into());
+            let is_for_tests = dependency["kind"] == "dev";
+            assert!(!enabled || is_for_tests, "{name} enables the test doubles of {}", dependency["name"]);
+        }
+    }
+    assert!(doubles >= 1, "storage has a disk that fails on purpose");
 }
 
 /// The modules of `workspace` that are pure. The room as a whole is not: it is where plans meet a disk.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ::host::catalogue::{Catalogue, CatalogueOptions};
 use ::host::guided::{Tenants, WorkspaceRoots};
 use ::host::runs::keys::{self, ApiKey};
-use ::host::runs::outbound::Outbound;
 use ::host::runs::rates::{RateLimiter, RateLimits};
 use ::host::runs::secrets::NoSecrets;
 use ::host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
@@ -51,7 +50,7 @@ async fn listen(folder: &TempDir) -> SocketAddr {
         public_url: "http://host.test".to_owned(),
         audit_key: AuditKey::from_seed([9; 32]),
         secrets: Arc::new(NoSecrets),
-        outbound: Outbound::default(),
+        outbound: outbound::Client::new(outbound::Reach::Public),
     });
     let key = ApiKey {
         id: "full".to_owned(),

@@ -1,17 +1,20 @@
 //! A conversation with another server: JSON-RPC over streamable HTTP, answered as JSON or as a stream of events.
 
+use std::time::Duration;
+
 use canon::json::{self, Limits};
 use flow::state::RunError;
-use hyper::Method;
-use hyper::header::CONTENT_TYPE;
+use http::Method;
+use http::header::CONTENT_TYPE;
+use outbound::{Call, CallError, Client, Limits as CallLimits, Reply, Target};
 use serde_json::{Value, json};
-
-use crate::runs::outbound::{Answer, CallError, Outbound, Target};
 
 /// The edition of the protocol that is spoken.
 const EDITION: &str = "2025-06-18";
 /// The largest answer, in bytes, with everything that a server says before it.
 const MAX_BYTES: usize = 4 << 20;
+/// The longest wait for the head of an answer. The caller bounds the whole conversation, by less.
+const MAX_WAIT: Duration = Duration::from_millis(super::MOST_MS);
 /// The deepest nesting of an answer: it stands inside of records that are read to 128 levels.
 const MAX_DEPTH: usize = 64;
 /// The longest name of a session that is sent back.
@@ -21,7 +24,7 @@ const MAX_SHOWN: usize = 300;
 
 /// A server that was greeted.
 pub(super) struct Session<'s> {
-    outbound: &'s Outbound,
+    client: &'s Client,
     target: &'s Target,
     bearer: Option<String>,
     id: Option<String>,
@@ -31,11 +34,11 @@ pub(super) struct Session<'s> {
 impl<'s> Session<'s> {
     /// Greets a server.
     pub(super) async fn open(
-        outbound: &'s Outbound,
+        client: &'s Client,
         target: &'s Target,
         bearer: Option<String>,
     ) -> Result<Self, RunError> {
-        let mut session = Self { outbound, target, bearer, id: None, next: 0 };
+        let mut session = Self { client, target, bearer, id: None, next: 0 };
         let hello = json!({
             "protocolVersion": EDITION,
             "capabilities": {},
@@ -74,7 +77,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    async fn send(&self, method: Method, body: Vec<u8>) -> Result<Answer, RunError> {
+    async fn send(&self, method: Method, body: Vec<u8>) -> Result<Reply, RunError> {
         let mut headers = vec![
             ("content-type", "application/json"),
             ("accept", "application/json, text/event-stream"),
@@ -82,11 +85,9 @@ impl<'s> Session<'s> {
         ];
         headers.extend(self.bearer.as_deref().map(|bearer| ("authorization", bearer)));
         headers.extend(self.id.as_deref().map(|id| ("mcp-session-id", id)));
-        let answer = self
-            .outbound
-            .exchange(method, self.target, &headers, body)
-            .await
-            .map_err(|error| unreachable(&error))?;
+        let limits = CallLimits { head: MAX_WAIT, whole: None, body: MAX_BYTES };
+        let call = Call { method, target: self.target, headers: &headers, body: body.into(), limits };
+        let answer = self.client.send(call).await.map_err(|error| unreachable(&error))?;
         match answer.status {
             200..=299 => Ok(answer),
             401 | 403 => {
@@ -104,6 +105,11 @@ fn unreachable(error: &CallError) -> RunError {
     RunError::new("mcp_unreachable", format!("the MCP server cannot be used: {error}"))
 }
 
+/// A reply that breaks off, or is too large to be a message.
+fn broken(error: &CallError) -> RunError {
+    if matches!(error, CallError::TooLarge(_)) { malformed() } else { unreachable(error) }
+}
+
 fn malformed() -> RunError {
     let message = format!("the MCP server answers with what is no message of at most {MAX_BYTES} bytes");
     RunError::new("mcp_bad_answer", message)
@@ -114,25 +120,14 @@ fn read(bytes: &[u8]) -> Result<Value, RunError> {
     json::read(bytes, &Limits::default().max_bytes(MAX_BYTES).max_depth(MAX_DEPTH)).map_err(|_| malformed())
 }
 
-async fn whole(answer: &mut Answer) -> Result<Value, RunError> {
-    let mut bytes = Vec::new();
-    while let Some(part) = answer.next().await.map_err(|error| unreachable(&error))? {
-        if bytes.len() + part.len() > MAX_BYTES {
-            return Err(malformed());
-        }
-        bytes.extend_from_slice(&part);
-    }
-    read(&bytes)
+async fn whole(answer: &mut Reply) -> Result<Value, RunError> {
+    read(&answer.bytes().await.map_err(|error| broken(&error))?)
 }
 
 /// The answer out of a stream: what else a server says there, notifications and requests of its own, is passed over.
-async fn from_stream(answer: &mut Answer, id: u64) -> Result<Value, RunError> {
-    let (mut events, mut received) = (Events::default(), 0);
-    while let Some(part) = answer.next().await.map_err(|error| unreachable(&error))? {
-        received += part.len();
-        if received > MAX_BYTES {
-            return Err(malformed());
-        }
+async fn from_stream(answer: &mut Reply, id: u64) -> Result<Value, RunError> {
+    let mut events = Events::default();
+    while let Some(part) = answer.next().await.map_err(|error| broken(&error))? {
         for data in events.feed(&part) {
             let message = read(&data)?;
             if message["id"] == id && message.get("method").is_none() {

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use ai::provider::http::{BaseUrl, Credential, Endpoint, HttpRequest};
 use ai::provider::{MAX_REPLY_BYTES, ProviderError, ProviderErrorKind, Reply, Request, anthropic, openai};
-
-use hyper::Method;
-use hyper::header::CONTENT_TYPE;
-use tokio::time::Instant;
+use http::Method;
+use http::header::CONTENT_TYPE;
+use outbound::{Call, CallError, Client, Limits, Reply as HttpReply};
 
 use super::live::{Live, Reading};
-use crate::runs::outbound::{Answer, CallError, Outbound};
 
 /// How long a model may take to answer.
 const TIME_OUT: Duration = Duration::from_secs(300);
@@ -45,7 +43,7 @@ impl Provider {
     /// Asks, and reads the answer. With `live` it is asked for piece by piece, and the pieces are told as they come.
     pub(super) async fn send(
         &self,
-        outbound: &Outbound,
+        client: &Client,
         request: &Request,
         credential: Option<&str>,
         idempotency_key: &str,
@@ -64,33 +62,23 @@ impl Provider {
             Wire::Anthropic => anthropic::request(&request, &endpoint),
         };
         let HttpRequest { url, headers, secret, body, .. } = asked.map_err(|_| rejected())?;
-        let target = outbound.check(&url).map_err(|_| rejected())?;
+        let target = client.check(&url).map_err(|_| rejected())?;
         let mut sent: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let secret = secret.map(|secret| (secret.name, secret.expose()));
         sent.extend(secret.as_ref().map(|(name, value)| (*name, value.as_str())));
-        let deadline = Instant::now() + TIME_OUT;
-        let late = |_| ProviderError::invalid("there was no whole answer in time");
-        let exchange = outbound.exchange(Method::POST, &target, &sent, body);
-        let answer = tokio::time::timeout_at(deadline, exchange).await.map_err(late)?;
-        let answer = answer.map_err(|error| unreachable(&error))?;
+        let limits = Limits { head: TIME_OUT, whole: Some(TIME_OUT), body: MAX_ANSWER_BYTES };
+        let call = Call { method: Method::POST, target: &target, headers: &sent, body: body.into(), limits };
+        let answer = client.send(call).await.map_err(|error| failed(&error))?;
         match live {
-            Some(live) if is_stream(&answer) => {
-                told(answer, Reading::new(self.wire, &request), live, deadline).await
-            }
-            _ => tokio::time::timeout_at(deadline, self.whole(&request, answer)).await.map_err(late)?,
+            Some(live) if is_stream(&answer) => told(answer, Reading::new(self.wire, &request), live).await,
+            _ => self.whole(&request, answer).await,
         }
     }
 
     /// Reads an answer of any status that comes at once, up to a bound.
-    async fn whole(&self, request: &Request, mut answer: Answer) -> Result<Reply, ProviderError> {
-        let mut body = Vec::new();
-        while let Some(part) = answer.next().await.map_err(|error| unreachable(&error))? {
-            if body.len() + part.len() > MAX_ANSWER_BYTES {
-                return Err(ProviderError::invalid("the answer is too large"));
-            }
-            body.extend_from_slice(&part);
-        }
+    async fn whole(&self, request: &Request, mut answer: HttpReply) -> Result<Reply, ProviderError> {
+        let body = answer.bytes().await.map_err(|error| failed(&error))?;
         let header = |name: &str| answer.headers.get(name)?.to_str().ok().map(str::to_owned);
         match self.wire {
             Wire::OpenAi => openai::reply(answer.status, &header, &body),
@@ -100,36 +88,32 @@ impl Provider {
 }
 
 /// Whether an answer comes piece by piece. A failure does not, and neither do servers that know no streams.
-fn is_stream(answer: &Answer) -> bool {
+fn is_stream(answer: &HttpReply) -> bool {
     let media = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     (200..300).contains(&answer.status) && media.trim_start().starts_with("text/event-stream")
 }
 
 /// Reads an answer that comes piece by piece, and tells the pieces. What is being told is told to its end, however late it is.
 async fn told(
-    mut answer: Answer,
+    mut answer: HttpReply,
     mut reading: Reading,
     mut live: Live<'_>,
-    deadline: Instant,
 ) -> Result<Reply, ProviderError> {
     // What came was paid for and seen: it is not asked for again because the rest of it did not come.
     let early = || ProviderError::invalid("the answer ended early");
-    let mut length = 0;
+    answer.limit_body(MAX_STREAM_BYTES);
     loop {
-        let until = live.due().map_or(deadline, |due| due.min(deadline));
-        let part = match tokio::time::timeout_at(until, answer.next()).await {
-            Ok(part) => part.map_err(|error| unreachable(&error))?,
-            Err(_) if live.due().is_some_and(|due| due < deadline) => {
-                live.tell().await;
-                continue;
-            }
-            Err(_) => return Err(ProviderError::invalid("there was no whole answer in time")),
+        let part = match live.due() {
+            None => answer.next().await,
+            Some(due) => match tokio::time::timeout_at(due, answer.next()).await {
+                Ok(part) => part,
+                Err(_) => {
+                    live.tell().await;
+                    continue;
+                }
+            },
         };
-        let Some(part) = part else { break };
-        length += part.len();
-        if length > MAX_STREAM_BYTES {
-            return Err(ProviderError::invalid("the answer is too large"));
-        }
+        let Some(part) = part.map_err(|error| failed(&error))? else { break };
         let deltas = reading.feed(&part).map_err(|error| if live.has_begun() { early() } else { error })?;
         live.hear(deltas);
     }
@@ -141,10 +125,15 @@ fn rejected() -> ProviderError {
     ProviderError { kind: ProviderErrorKind::Rejected, ..ProviderError::unavailable() }
 }
 
-/// No answer. Only where nothing can have been sent may it be tried again.
-const fn unreachable(error: &CallError) -> ProviderError {
+/// No usable answer. It may be tried again only if nothing of the request was sent.
+fn failed(error: &CallError) -> ProviderError {
     match error {
-        CallError::Name | CallError::Connect | CallError::Tls => ProviderError::unavailable(),
-        _ => ProviderError::invalid("the answer ended early"),
+        CallError::Target(_) | CallError::Request(_) => rejected(),
+        CallError::Connect(_) | CallError::Unsent(_) => ProviderError::unavailable(),
+        CallError::HeadTimeout(_) | CallError::BodyTimeout(_) => {
+            ProviderError::invalid("there was no whole answer in time")
+        }
+        CallError::TooLarge(_) => ProviderError::invalid("the answer is too large"),
+        CallError::Reply(_) | CallError::Status(_) => ProviderError::invalid("the answer ended early"),
     }
 }

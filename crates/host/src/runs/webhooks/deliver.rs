@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use flow::run::Genesis;
 use flow::store::{Change, Delivery};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::Method;
+use outbound::CallError;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -16,7 +18,6 @@ use super::{Webhook, put};
 use crate::causes;
 use crate::runs::interrupts::Recipient;
 use crate::runs::live::Loaded;
-use crate::runs::outbound::CallError;
 use crate::runs::{Refusal, Runs};
 
 /// How many deliveries are looked up at once.
@@ -29,6 +30,12 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 const MAX_FORKS: usize = 16;
 /// How long to wait after the store failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Who calls subscribers.
+const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
+/// What a delivery may cost. Only the status of the reply counts, so its body is not read.
+const LIMITS: outbound::Limits =
+    outbound::Limits { head: Duration::from_secs(5), whole: Some(Duration::from_secs(5)), body: 0 };
 
 /// A call that is ready to be made.
 struct Call {
@@ -130,7 +137,7 @@ impl Runs {
             let Some(call) = self.callback(&delivery)? else { return Ok(done) };
             return Ok(match self.call(call).await {
                 Ok(()) => done,
-                Err(error) => vec![self.again_or_never(&delivery, &error.to_string())],
+                Err(error) => vec![self.again_or_never(&delivery, &error.to_string(), &causes(&error))],
             });
         }
         let found = self.store().webhook(&delivery.webhook_id)?;
@@ -145,7 +152,8 @@ impl Runs {
         }
         if let Some(until) = self.with_breaker(&delivery.webhook_id, |breaker| breaker.closed_until(now)) {
             // It counts as an attempt: otherwise a subscriber that is gone would fill the disk.
-            let mut later = self.again_or_never(&delivery, "the subscriber failed too often to be called");
+            let reason = "the subscriber failed too often to be called";
+            let mut later = self.again_or_never(&delivery, reason, reason);
             if let Change::PutDelivery { due, .. } = &mut later {
                 *due = until.max(*due);
             }
@@ -157,7 +165,7 @@ impl Runs {
                 done
             }
             Err(error) => {
-                let mut changes = vec![self.again_or_never(&delivery, &error.to_string())];
+                let mut changes = vec![self.again_or_never(&delivery, &error.to_string(), &causes(&error))];
                 if self.with_breaker(&delivery.webhook_id, |breaker| breaker.failed(now)) {
                     let failed = Webhook { failed: true, ..webhook };
                     changes.extend(put(&tenant, &delivery.webhook_id, &failed));
@@ -177,11 +185,15 @@ impl Runs {
     async fn call(&self, call: Call) -> Result<(), CallError> {
         let outbound = &self.inner.options.outbound;
         let target = outbound.check(&call.url)?;
-        outbound.post(&target, &call.headers, call.body).await
+        let mut headers = vec![("user-agent", AGENT), ("content-type", "application/json")];
+        headers.extend(call.headers.iter().map(|(name, value)| (*name, value.as_str())));
+        let (target, body) = (&target, call.body.into());
+        let call = outbound::Call { method: Method::POST, target, headers: &headers, body, limits: LIMITS };
+        outbound.send(call).await?.success().map(drop)
     }
 
-    /// Tries again later, or gives up.
-    fn again_or_never(&self, delivery: &Delivery, reason: &str) -> Change {
+    /// Tries again later, or gives up. The reason is kept with the dead letter; the cause is for the log only.
+    fn again_or_never(&self, delivery: &Delivery, reason: &str, cause: &str) -> Change {
         let attempts = delivery.attempts.saturating_add(1);
         let next = next_attempt(attempts, self.now());
         // Never where to: an address may have a secret in it.
@@ -190,7 +202,7 @@ impl Runs {
             webhook.id = delivery.webhook_id,
             attempt = attempts,
             retry_in_ms = next.map(|due| due.since(self.now())),
-            cause = reason,
+            cause,
             "a delivery failed",
         );
         match next {

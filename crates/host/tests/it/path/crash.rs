@@ -40,7 +40,7 @@ fn in_a_process<T>(folder: &Path, fuse: &Arc<Fuse>, now: u64, work: impl AsyncFn
             public_url: "http://127.0.0.1:7717".into(),
             audit_key: AuditKey::from_seed([9; 32]),
             secrets: Arc::new(host::runs::secrets::NoSecrets),
-            outbound: host::runs::outbound::Outbound::default(),
+            outbound: outbound::Client::new(outbound::Reach::Public),
         });
         let gate = {
             let fuse = Arc::clone(fuse);

@@ -11,11 +11,10 @@ mod tools;
 mod triggers;
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use flow::store::{RunFilter, RunStore as _};
-use host::runs::outbound::{Outbound, SystemNames};
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -27,7 +26,7 @@ use self::scenarios::{Playing, Scenario, Scene};
 use super::{Setup, caller, open};
 
 fn setup() -> Setup {
-    Setup { outbound: Outbound::new(Arc::new(SystemNames), true), ..Setup::default() }
+    Setup { outbound: outbound::Client::new(outbound::Reach::Loopback), ..Setup::default() }
 }
 
 /// A folder that is in memory where there is one: what dies here is the process and not the machine, so nothing hangs on the disk.

@@ -12,7 +12,6 @@ use flow::engine::ids::logical_invocation_id;
 use flow::store::RunStore as _;
 use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
 use host::hands::{Hands, Options};
-use host::runs::outbound::Outbound;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use serde_json::{Value, json};
 
@@ -58,7 +57,7 @@ fn hands_of(wire: Wire, kinds: Kinds, folder: &Path, base: Option<&str>) -> Hand
         providers,
         library: Library::new("host"),
         secrets: Arc::new(secrets),
-        outbound: Outbound::anywhere(),
+        outbound: outbound::Client::new(outbound::Reach::Anywhere),
         kinds,
         mock: true,
     });

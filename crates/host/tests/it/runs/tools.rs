@@ -12,7 +12,6 @@ use host::hands::installed;
 use host::hands::mcp::Servers;
 use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
 use host::hands::{Hands, Options};
-use host::runs::outbound::Outbound;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use packs::agents::HandoffSchemas;
 use packs::install::{HostFacts, Install, InstalledPacks};
@@ -150,7 +149,7 @@ fn hands_on(wire: Wire, folder: &Path, model: &str, mcp: &str) -> Hands {
         providers: [("local".to_owned(), provider)].into(),
         library: Library::new("host"),
         secrets: secrets.clone(),
-        outbound: Outbound::anywhere(),
+        outbound: outbound::Client::new(outbound::Reach::Anywhere),
         kinds: ai::envelope::Kinds::only([]),
         mock: false,
     });

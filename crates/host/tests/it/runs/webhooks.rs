@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::store::RunStore;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use host::runs::outbound::{CallError, Found, Names, Outbound, SystemNames};
 use host::runs::{ApiCode, ApiKey, Caller, Scope};
 use host::system::ManualClock;
+use http::Method;
+use outbound::{Call, CallError, Client, ConnectError, Found, Limits, Names, Reach, Target};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -46,8 +48,9 @@ async fn receiver(statuses: &'static [u16]) -> (SocketAddr, mpsc::UnboundedRecei
                     break request;
                 }
             };
-            let answer =
-                format!("HTTP/1.1 {status} X\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
+            let answer = format!(
+                "HTTP/1.1 {status} X\r\nlocation: http://127.0.0.1:1/\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            );
             stream.write_all(answer.as_bytes()).await.unwrap();
             if sender.send(request).is_err() {
                 return;
@@ -71,8 +74,28 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Received> {
     Some(Received { path, headers, body })
 }
 
+/// Posts a body, and says whether it was accepted.
+pub(super) async fn post(
+    client: &Client,
+    target: &Target,
+    headers: &[(&str, &str)],
+    body: &'static [u8],
+) -> Result<(), CallError> {
+    let limits = Limits { head: Duration::from_secs(5), whole: None, body: 0 };
+    let call = Call { method: Method::POST, target, headers, body: body.into(), limits };
+    client.send(call).await?.success().map(drop)
+}
+
+/// Why there was no connection.
+fn cause(error: &CallError) -> &ConnectError {
+    match error {
+        CallError::Connect(cause) => cause,
+        other => panic!("{other}"),
+    }
+}
+
 async fn host_that_delivers() -> Host {
-    let outbound = Outbound::new(Arc::new(SystemNames), true);
+    let outbound = Client::new(Reach::Loopback);
     let host = Host::with(Setup { outbound, ..Setup::default() }).await;
     deliver(&host);
     host
@@ -144,7 +167,7 @@ async fn a_delivery_that_fails_is_made_again_and_a_redirect_is_a_failure() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscriber_that_never_answers_well_is_left_alone_and_what_it_missed_is_kept() {
     let clock = Arc::new(ManualClock::at(1_000_000));
-    let outbound = Outbound::new(Arc::new(SystemNames), true);
+    let outbound = Client::new(Reach::Loopback);
     let host = Host::with(Setup { clock: Arc::clone(&clock) as _, outbound, ..Setup::default() }).await;
     let (address, mut received) = receiver(&[500]).await;
     let subscription =
@@ -163,7 +186,7 @@ async fn a_subscriber_that_never_answers_well_is_left_alone_and_what_it_missed_i
             // Whatever is queued makes the deliverer look again.
             begin(&host.runs, "chain").await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let (buried, reason) = host.store.buried_deliveries(webhook_id, 10).unwrap().remove(0);
     assert_eq!(buried.attempts, 7, "the eighth was the last");
@@ -203,7 +226,7 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_told_and_no_replay() {
     }
     // What was delivered leaves the queue; then there is nothing else in it.
     while host.store.next_delivery().unwrap().is_some() {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert!(received.try_recv().is_err());
 }
@@ -305,8 +328,7 @@ async fn what_the_author_marked_as_sensitive_leaves_the_host_by_no_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_that_ended_is_told_nothing_more() {
-    let host =
-        Host::with(Setup { outbound: Outbound::new(Arc::new(SystemNames), true), ..Setup::default() }).await;
+    let host = Host::with(Setup { outbound: Client::new(Reach::Loopback), ..Setup::default() }).await;
     let subscription =
         subscribe(&host, &json!({"url": "http://127.0.0.1:9/", "events": ["run.completed"]})).await;
     let webhook_id = subscription["webhookId"].as_str().unwrap();
@@ -455,14 +477,15 @@ async fn a_name_that_leads_inside_is_not_called_whatever_it_is_called() {
         ("mapped", vec!["[::ffff:127.0.0.1]:443".parse().unwrap()]),
     ];
     for (name, found) in cases {
-        let outbound = Outbound::new(Arc::new(Lying(found)), false);
+        let outbound = Client::new(Reach::Public).resolving(Arc::new(Lying(found)));
         let target = outbound.check("https://example.com/").unwrap();
-        let refused = outbound.post(&target, &[], Vec::new()).await.unwrap_err();
-        assert!(matches!(refused, CallError::Forbidden), "{name}: {refused}");
+        let refused = post(&outbound, &target, &[], b"").await.unwrap_err();
+        assert!(matches!(cause(&refused), ConnectError::Forbidden), "{name}: {refused}");
     }
-    let outbound = Outbound::new(Arc::new(Lying(Vec::new())), false);
+    let outbound = Client::new(Reach::Public).resolving(Arc::new(Lying(Vec::new())));
     let target = outbound.check("https://example.com/").unwrap();
-    assert!(matches!(outbound.post(&target, &[], Vec::new()).await, Err(CallError::Name)));
+    let refused = post(&outbound, &target, &[], b"").await.unwrap_err();
+    assert!(matches!(cause(&refused), ConnectError::Name(_)), "{refused}");
     assert!(received.try_recv().is_err());
 }
 
@@ -470,9 +493,9 @@ async fn a_name_that_leads_inside_is_not_called_whatever_it_is_called() {
 async fn a_connection_goes_to_the_address_that_was_checked() {
     let (address, mut received) = receiver(&[200]).await;
     // The name is resolved by us and by nobody else: it leads nowhere in the real world.
-    let outbound = Outbound::new(Arc::new(Lying(vec![address])), true);
+    let outbound = Client::new(Reach::Loopback).resolving(Arc::new(Lying(vec![address])));
     let target = outbound.check(&format!("http://localhost:{}/x", address.port())).unwrap();
-    outbound.post(&target, &[("x-a", "b".into())], b"{}".to_vec()).await.unwrap();
+    post(&outbound, &target, &[("x-a", "b")], b"{}").await.unwrap();
     let got = received.recv().await.unwrap();
     assert_eq!((&*got.path, &*got.headers["host"]), ("/x", &*format!("localhost:{}", address.port())));
 }
@@ -489,10 +512,10 @@ async fn whoever_cannot_prove_who_they_are_is_told_nothing() {
         let _ = stream.read_to_end(&mut bytes).await;
         bytes
     });
-    let outbound = Outbound::new(Arc::new(SystemNames), true);
+    let outbound = Client::new(Reach::Loopback);
     let target = outbound.check(&format!("https://{address}/")).unwrap();
-    let refused = outbound.post(&target, &[], b"the body".to_vec()).await.unwrap_err();
-    assert!(matches!(refused, CallError::Tls), "{refused}");
+    let refused = post(&outbound, &target, &[], b"the body").await.unwrap_err();
+    assert!(matches!(cause(&refused), ConnectError::Tls(_)), "{refused}");
     let told = told.await.unwrap();
     assert!(!told.windows(8).any(|window| window == b"the body"));
 }

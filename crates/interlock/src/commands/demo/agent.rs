@@ -1,5 +1,8 @@
 //! A stand-in for an agent: it says what its script says, over the protocol that agents speak.
 
+use std::error::Error;
+use std::sync::Arc;
+
 use canon::error::Envelope;
 use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
@@ -43,7 +46,7 @@ const SCRIPT: [(&str, &[&str]); 3] = [
 pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
     let endpoint = text(&connect["endpoint"]);
     let config = StreamableHttpClientTransportConfig::with_uri(endpoint).auth_header(text(&connect["key"]));
-    let http = crate::client::direct().map_err(|error| unreachable_host(&error))?;
+    let http = http().map_err(|error| unreachable_host(&error))?;
     let connected = ().serve(StreamableHttpClientTransport::with_client(http, config)).await;
     let agent = Agent { connection: connected.map_err(|error| unreachable_host(&error))? };
     let mut place =
@@ -67,6 +70,16 @@ pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
     }
     let _ = agent.connection.cancel().await;
     Ok(())
+}
+
+/// The client that the protocol's library speaks through. The host is this machine: no proxy, and no authority to ask.
+fn http() -> Result<reqwest::Client, Box<dyn Error + Send + Sync>> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    Ok(reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).build()?)
 }
 
 /// Writes the deliverable, as an agent with hands would.

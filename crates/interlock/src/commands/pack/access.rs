@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 
-use reqwest::Url;
+use url::Url;
 
 use super::usage;
 use crate::client::{Client, key_wanted, own_key};
@@ -85,12 +85,12 @@ impl<'s> Access<'s> {
     /// A client of the registry at that address, with the key that is for it.
     pub(super) fn client(&self, url: &str) -> Result<Client, Failure> {
         if let Some(key) = self.given.get(url) {
-            return client_of(url, Some(key.clone()));
+            return Ok(client_of(url, Some(key.clone())));
         }
         match self.own_server(url) {
             // What was announced is asked, however the address was spelt: the key goes to that process alone.
-            Some(own) => Client::of_registry_here(&own, own_key(self.settings).ok()),
-            None => client_of(url, None),
+            Some(own) => Ok(Client::of_registry_here(&own, own_key(self.settings).ok())),
+            None => Ok(client_of(url, None)),
         }
     }
 
@@ -116,7 +116,7 @@ impl<'s> Access<'s> {
 }
 
 /// Whatever is on this machine is asked without a proxy.
-fn client_of(url: &str, key: Option<String>) -> Result<Client, Failure> {
+fn client_of(url: &str, key: Option<String>) -> Client {
     if Url::parse(url).is_ok_and(|url| is_here(&url)) {
         Client::of_registry_here(url, key)
     } else {

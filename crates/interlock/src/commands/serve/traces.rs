@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use canon::error::Envelope;
 use flow::trace::Span;
-use host::runs::outbound::{Outbound, Target};
 use host::runs::secrets::{SecretReference, SecretValue};
 use host::runs::{Ended, Runs};
+use http::Method;
+use outbound::{Call, CallError, Client, Limits, Reach, Target};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -23,6 +24,8 @@ use crate::settings::Settings;
 
 /// Where collectors listen for traces, below their address.
 const PATH: &str = "/v1/traces";
+/// What a batch may cost. Only the status of the reply counts, so its body is not read.
+const LIMITS: Limits = Limits { head: Duration::from_secs(5), whole: Some(Duration::from_secs(5)), body: 0 };
 /// How many spans are sent at once, at most by one run's more.
 const SPANS_AT_ONCE: usize = 2000;
 /// How long the first of them waits for others.
@@ -36,28 +39,29 @@ const TOLD_EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Collector {
     target: Target,
     headers: Vec<(String, SecretValue)>,
-    outbound: Outbound,
+    client: Client,
 }
 
 impl Collector {
     /// The collector of the settings, where they name one.
     pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, Failure> {
         let Some(endpoint) = &settings.otlp_endpoint.value else { return Ok(None) };
-        let outbound = Outbound::anywhere();
+        let client = Client::new(Reach::Anywhere);
         let url = format!("{}{PATH}", endpoint.trim_end_matches('/'));
-        let target = outbound.check(&url).map_err(|_| {
+        let target = client.check(&url).map_err(|_| {
             Envelope::new(CommandErrorCode::ConfigInvalid, "`otlp.endpoint` is no address of a collector")
                 .suggest("Write where it listens, such as \"http://127.0.0.1:4318\"; `/v1/traces` is added.")
                 .detail("key", "otlp.endpoint")
         })?;
-        Ok(Some(Self { target, headers: headers(&settings.otlp_headers.value)?, outbound }))
+        Ok(Some(Self { target, headers: headers(&settings.otlp_headers.value)?, client }))
     }
 
-    async fn send(&self, spans: &[Span]) -> Result<(), String> {
-        let headers: Vec<_> =
-            self.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
-        let sent = self.outbound.post_protobuf(&self.target, &headers, otlp::encode(spans)).await;
-        sent.map_err(|error| error.to_string())
+    async fn send(&self, spans: &[Span]) -> Result<(), CallError> {
+        let mut headers = vec![("content-type", "application/x-protobuf")];
+        headers.extend(self.headers.iter().map(|(name, value)| (name.as_str(), value.expose())));
+        let (target, body) = (&self.target, otlp::encode(spans).into());
+        let call = Call { method: Method::POST, target, headers: &headers, body, limits: LIMITS };
+        self.client.send(call).await?.success().map(drop)
     }
 }
 
@@ -159,6 +163,7 @@ impl Sender {
             return;
         }
         if let Err(error) = self.collector.send(spans).await {
+            let error = host::causes(&error);
             self.lost += spans.len() as u64;
             if self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
                 let (spans_lost, runs_lost) = (self.lost, self.runs.traces_lost());

@@ -44,6 +44,9 @@ fn skeleton(home: &Path) -> String {
 /// What a server answers, by path.
 type Routes = HashMap<String, Vec<u8>>;
 
+/// What a route that redirects begins with; where to is behind it.
+const MOVED: &[u8] = b"moved to ";
+
 /// Somebody else's server, which answers at these paths alone and keeps the heads of all requests.
 fn stranger(routes: Routes) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -64,7 +67,13 @@ fn stranger(routes: Routes) -> (String, Receiver<String>) {
 fn answer(stream: &mut BufReader<impl Read + Write>, routes: &Routes) -> String {
     let head = read_head(stream);
     let path = head.split_whitespace().nth(1).unwrap_or_default();
-    let (status, body) = routes.get(path).map_or(("404 Not Found", &b"{}"[..]), |body| ("200 OK", body));
+    let (status, body) = match routes.get(path) {
+        None => ("404 Not Found".to_owned(), &b"{}"[..]),
+        Some(body) if body.starts_with(MOVED) => {
+            (format!("302 Found\r\nlocation: {}", text(&body[MOVED.len()..])), &b""[..])
+        }
+        Some(body) => ("200 OK".to_owned(), &body[..]),
+    };
     let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
     stream.get_mut().write_all(answer.as_bytes()).unwrap();
     stream.get_mut().write_all(body).unwrap();
@@ -292,6 +301,35 @@ fn an_old_version_is_found_behind_any_number_of_newer_ones() {
     let paths: Vec<String> =
         received.try_iter().map(|head| head.lines().next().unwrap().to_owned()).collect();
     assert_eq!(paths.len(), 3, "the list, the version and its archive: {paths:?}");
+}
+
+#[test]
+fn a_registry_may_keep_its_archives_elsewhere_and_its_key_stays_with_it() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path();
+    let archive = archive_of(data, "vendor.acme.tools");
+    let (mirror, at_mirror) = stranger(Routes::from([("/a.tgz".to_owned(), archive.clone())]));
+    let mut routes = Routes::new();
+    listed(&mut routes, ["0.1.0".to_owned(), "0.2.0".to_owned()]);
+    for (version, to) in [("0.1.0", format!("{mirror}/a.tgz")), ("0.2.0", "0.2.0.tgz".to_owned())] {
+        offered(&mut routes, version, json!({}), &archive);
+        routes
+            .insert(format!("/v1/packs/vendor.acme.tools/-/{version}.tgz"), [MOVED, to.as_bytes()].concat());
+    }
+    let (url, received) = stranger(routes);
+    let given = data.join("given.key");
+    std::fs::write(&given, "given-for-that-registry").unwrap();
+    let install = |pack_id: &str| {
+        pack(data, &["install", pack_id, "--registry", &url, "--api-key", given.to_str().unwrap()])
+    };
+    let (code, installed) = install("vendor.acme.tools@0.1.0");
+    assert_eq!((code, &installed["installed"][0]["version"]), (0, &Value::from("0.1.0")), "{installed}");
+    assert!(received.try_iter().all(|head| head.contains("authorization: bearer given-for-that-registry")));
+    let head = at_mirror.recv().unwrap();
+    assert!(head.starts_with("get /a.tgz ") && !head.contains("authorization"), "{head}");
+    let (code, refused) = install("vendor.acme.tools@0.2.0");
+    assert_ne!(code, 0, "the archive redirects to itself");
+    assert!(refused["message"].as_str().unwrap().contains("redirects more than 5 times"), "{refused}");
 }
 
 #[test]

@@ -15,7 +15,6 @@ use host::hands::installed::{host_facts, load_agents};
 use host::hands::mcp::Servers;
 use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
 use host::hands::{Hands, Options};
-use host::runs::outbound::Outbound;
 use host::runs::secrets::NoSecrets;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -170,7 +169,7 @@ async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
         providers: providers.into_iter().map(|provider| ("local".to_owned(), provider)).collect(),
         library: Library::new("host"),
         secrets: Arc::new(NoSecrets),
-        outbound: Outbound::anywhere(),
+        outbound: outbound::Client::new(outbound::Reach::Anywhere),
         kinds: ai::envelope::Kinds::only([]),
         mock: true,
     });

@@ -10,7 +10,6 @@ use flow::definition::Capabilities;
 use host::hands::installed::{host_facts, load_agents};
 use host::hands::models::{Models, Options as ModelOptions};
 use host::hands::{Hands, Options};
-use host::runs::outbound::Outbound;
 use host::runs::rates::RateLimits;
 use host::runs::secrets::NoSecrets;
 use packs::archive::Limits;
@@ -124,7 +123,7 @@ fn equip(host: &Host, replies: &[&str]) {
         default: None,
         library: ai::prompt::library::Library::new("host"),
         secrets: Arc::new(NoSecrets),
-        outbound: Outbound::default(),
+        outbound: outbound::Client::new(outbound::Reach::Public),
         kinds: ai::envelope::Kinds::only([]),
         mock: true,
     });

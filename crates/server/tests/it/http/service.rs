@@ -16,7 +16,6 @@ use host::hands::models::{Models, Options as ModelOptions};
 use host::hands::modules::Modules;
 use host::hands::{Hands, Options as HandOptions};
 use host::runs::keys::{self, ApiKey};
-use host::runs::outbound::Outbound;
 use host::runs::rates::{RateLimiter, RateLimits};
 use host::runs::secrets::{NoSecrets, SecretError, SecretValue, Secrets};
 use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
@@ -159,7 +158,7 @@ impl Host {
             public_url: "http://host.test".to_owned(),
             audit_key: AuditKey::from_seed([9; 32]),
             secrets,
-            outbound: Outbound::default(),
+            outbound: outbound::Client::new(outbound::Reach::Public),
         });
         if let Some(hands) = hands {
             runs.equip(hands);
@@ -320,7 +319,7 @@ fn mock_models(secrets: Arc<dyn Secrets>) -> ModelOptions {
         default: None,
         library: ai::prompt::library::Library::new("host"),
         secrets,
-        outbound: Outbound::default(),
+        outbound: outbound::Client::new(outbound::Reach::Public),
         kinds: ai::envelope::Kinds::only([]),
         mock: true,
     }

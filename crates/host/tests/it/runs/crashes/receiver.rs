@@ -45,7 +45,9 @@ impl Receiver {
                 if let Some(before) = record.lock().unwrap().insert(id, body.clone()) {
                     assert_eq!(before, body, "a delivery says the same every time");
                 }
-                let _ = stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+                let _ = stream
+                    .get_mut()
+                    .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
             }
         });
         Self { address, told }

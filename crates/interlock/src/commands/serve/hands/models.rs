@@ -8,7 +8,6 @@ use ai::provider::http::BaseUrl;
 use ai::provider::{anthropic, openai};
 use canon::error::Envelope;
 use host::hands::models::{MOCK, Models, Options, Provider, Wire};
-use host::runs::outbound::Outbound;
 use host::runs::secrets::Secrets;
 
 use super::envelopes;
@@ -62,6 +61,6 @@ pub(super) fn open(
         default = providers.keys().next().cloned();
     }
     let kinds = envelopes::kinds(settings)?;
-    let outbound = Outbound::anywhere();
+    let outbound = outbound::Client::new(outbound::Reach::Anywhere);
     Ok(Models::new(Options { providers, default, library, secrets, outbound, kinds, mock }))
 }

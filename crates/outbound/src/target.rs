@@ -1,11 +1,11 @@
 //! The text of an address, checked.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use hyper::Uri;
+use http::{HeaderValue, Uri};
 
-use super::Reach;
-use super::address::{is_loopback, is_public};
+use crate::address::{is_loopback, is_public};
 
 /// The longest address, in bytes.
 pub const MAX_URL_BYTES: usize = 2048;
@@ -17,8 +17,8 @@ const PRIVATE_NAMES: [&str; 9] =
 /// Why an address may not be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// It is no address.
-    #[error("the address is no URL of at most {MAX_URL_BYTES} bytes with a host and without a user")]
+    /// It is not a URL.
+    #[error("the address is not a URL of at most {MAX_URL_BYTES} bytes with a host and without a user")]
     Malformed,
     /// It is not protected.
     #[error("the address has to begin with https://")]
@@ -28,30 +28,86 @@ pub enum TargetError {
     Private,
 }
 
-/// An address whose text may be called. What its name resolves to is checked when it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    pub(super) host: Host,
-    pub(super) port: u16,
-    pub(super) tls: bool,
-    /// As the `Host` header has it.
-    pub(super) authority: String,
-    pub(super) path: String,
+/// Which addresses may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Public ones, and only with TLS: for addresses that callers choose.
+    Public,
+    /// Those of this machine too, and those without TLS: for tests.
+    Loopback,
+    /// All of them: for addresses that the operator wrote down.
+    Anywhere,
 }
 
-/// Whom to call.
+impl Reach {
+    /// Whether a connection to this number is allowed.
+    pub(crate) fn allows(self, address: IpAddr) -> bool {
+        match self {
+            Self::Public => is_public(address),
+            Self::Loopback => is_public(address) || is_loopback(address),
+            Self::Anywhere => true,
+        }
+    }
+}
+
+/// An address whose text may be called. What its name resolves to is checked when a connection is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub struct Target {
+    /// Absolute, with the host in lower case and without a port that goes without saying: equal origins are one key of
+    /// the pool.
+    uri: Uri,
+    /// The authority as it was given, for the `Host` header.
+    authority: HeaderValue,
+}
+
+/// The other end of a connection: what a URI says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) host: Host,
+    pub(crate) port: u16,
+    pub(crate) tls: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
     Name(String),
     Address(IpAddr),
 }
 
 impl Target {
-    pub(super) fn parse(url: &str, reach: Reach) -> Result<Self, TargetError> {
+    pub(crate) fn parse(url: &str, reach: Reach) -> Result<Self, TargetError> {
         if url.len() > MAX_URL_BYTES {
             return Err(TargetError::Malformed);
         }
         let uri: Uri = url.parse().map_err(|_| TargetError::Malformed)?;
+        let Origin { host, port, tls } = Origin::of(&uri, reach)?;
+        let authority = uri.authority().ok_or(TargetError::Malformed)?.as_str();
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        // `https://host?query` has no path, and a request line has to have one.
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let uri = Uri::builder()
+            .scheme(if tls { "https" } else { "http" })
+            .authority(if port == default_port(tls) { host.to_string() } else { format!("{host}:{port}") })
+            .path_and_query(path)
+            .build()
+            .map_err(|_| TargetError::Malformed)?;
+        let authority = HeaderValue::from_str(authority).map_err(|_| TargetError::Malformed)?;
+        Ok(Self { uri, authority })
+    }
+
+    pub(crate) const fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    pub(crate) const fn authority(&self) -> &HeaderValue {
+        &self.authority
+    }
+}
+
+impl Origin {
+    /// Checks everything that the text of an address says. The connector asks this again: a target that another client
+    /// checked does not widen the reach of this one.
+    pub(crate) fn of(uri: &Uri, reach: Reach) -> Result<Self, TargetError> {
         let tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
@@ -62,7 +118,7 @@ impl Target {
         if authority.as_str().contains('@') {
             return Err(TargetError::Malformed);
         }
-        let host = Host::parse(uri.host().unwrap_or_default())?;
+        let host = Host::parse(authority.host())?;
         let is_local = match &host {
             Host::Address(address) => is_loopback(*address),
             Host::Name(name) => name == "localhost",
@@ -80,15 +136,21 @@ impl Target {
                 return Err(TargetError::Private);
             }
         }
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        Ok(Self {
-            host,
-            port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
-            tls,
-            authority: authority.as_str().to_owned(),
-            // `https://host?query` has no path, and a request line has to have one.
-            path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
-        })
+        Ok(Self { host, port: uri.port_u16().unwrap_or(default_port(tls)), tls })
+    }
+}
+
+const fn default_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => formatter.write_str(name),
+            Self::Address(IpAddr::V4(address)) => address.fmt(formatter),
+            Self::Address(IpAddr::V6(address)) => write!(formatter, "[{address}]"),
+        }
     }
 }
 
@@ -107,7 +169,7 @@ impl Host {
                 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
         };
         let last = name.rsplit('.').next().unwrap_or_default();
-        // Resolvers read `127.1`, `2130706433` and `0x7f.1` as addresses: a name whose end is a number is no name.
+        // Resolvers read `127.1`, `2130706433` and `0x7f.1` as addresses, so a name must not end in a number.
         let is_number = last.starts_with(|first: char| first.is_ascii_digit());
         if name.len() > 253 || !name.split('.').all(good) || is_number {
             return Err(TargetError::Malformed);
@@ -196,7 +258,18 @@ mod tests {
         {
             assert!(Target::parse(url, Reach::Anywhere).is_ok(), "{url}: the operator says so");
         }
-        let target = Target::parse("https://example.com?x=1", Reach::Public).unwrap();
-        assert_eq!((target.port, &*target.path, &*target.authority), (443, "/?x=1", "example.com"));
+    }
+
+    /// Equal origins are one key of the pool, however they are written; the `Host` header stays as it was given.
+    #[test]
+    fn origins_are_normalised() {
+        for (url, uri, authority) in [
+            ("https://example.com?x=1", "https://example.com/?x=1", "example.com"),
+            ("https://Example.COM.:443/a", "https://example.com/a", "Example.COM.:443"),
+            ("http://[0:0::1]:443/", "http://[::1]:443/", "[0:0::1]:443"),
+        ] {
+            let target = Target::parse(url, Reach::Anywhere).unwrap();
+            assert_eq!((&*target.uri.to_string(), target.authority.to_str().unwrap()), (uri, authority));
+        }
     }
 }

@@ -1,0 +1,58 @@
+//! What one call sends, and what it may cost.
+
+use std::time::Duration;
+
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::{Method, Request};
+use http_body_util::Full;
+use hyper::body::Bytes;
+
+use crate::Target;
+
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("interlock/", env!("CARGO_PKG_VERSION")));
+
+/// What one call may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From the start of the call to the head of the reply.
+    pub head: Duration,
+    /// From the start of the call to the last byte of the reply. Without it, the caller bounds how long it reads.
+    pub whole: Option<Duration>,
+    /// The largest body of a reply, in bytes.
+    pub body: usize,
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    /// The method.
+    pub method: Method,
+    /// Where it goes.
+    pub target: &'a Target,
+    /// Headers besides `Host`. Without a `User-Agent` among them the program names itself.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// The body.
+    pub body: Bytes,
+    /// What it may cost.
+    pub limits: Limits,
+}
+
+impl Call<'_> {
+    pub(crate) fn request(&self) -> Result<Request<Full<Bytes>>, http::Error> {
+        let mut headers = HeaderMap::with_capacity(self.headers.len() + 2);
+        headers.insert(HOST, self.target.authority().clone());
+        headers.insert(USER_AGENT, AGENT);
+        for (name, value) in self.headers {
+            let name = HeaderName::from_bytes(name.as_bytes())?;
+            let mut value = HeaderValue::from_str(value)?;
+            // Any of them may be a credential, which no debug output may show.
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.target.uri().clone();
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}

@@ -1,0 +1,92 @@
+//! A reply whose body is still coming.
+
+use std::time::Duration;
+
+use http::{HeaderMap, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::{Bytes, Incoming};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{CallError, Limits};
+
+/// A reply whose head has arrived.
+///
+/// A reply that is read to its end gives its connection back to the pool. One that is dropped before does so only if the
+/// rest of a short body has arrived already; otherwise its connection is closed.
+#[derive(Debug)]
+pub struct Reply {
+    /// The status. A redirect is a status like any other, and is not followed.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    body: Incoming,
+    deadline: Option<(Instant, Duration)>,
+    limit: usize,
+    received: usize,
+}
+
+impl Reply {
+    pub(crate) fn new(response: Response<Incoming>, begun: Instant, limits: Limits) -> Self {
+        let (head, body) = response.into_parts();
+        // A limit beyond what the clock can count is no limit.
+        let deadline = limits.whole.and_then(|whole| Some((begun.checked_add(whole)?, whole)));
+        Self {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body,
+            deadline,
+            limit: limits.body,
+            received: 0,
+        }
+    }
+
+    /// The reply, if its status is a success.
+    ///
+    /// # Errors
+    /// When it has another status.
+    pub fn success(self) -> Result<Self, CallError> {
+        if (200..300).contains(&self.status) { Ok(self) } else { Err(CallError::Status(self.status)) }
+    }
+
+    /// Replaces the limit of the body, now that the head says what it is.
+    pub const fn limit_body(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    /// The next bytes of the body; nothing at its end. Nothing is lost if the future is dropped.
+    ///
+    /// # Errors
+    /// When the connection breaks off, the reply takes too long, or it exceeds the limit of the body.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
+        loop {
+            let frame = match self.deadline {
+                None => self.body.frame().await,
+                Some((until, whole)) => {
+                    let frame = timeout_at(until, self.body.frame()).await;
+                    frame.map_err(|_| CallError::BodyTimeout(whole))?
+                }
+            };
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|error| CallError::Reply(Box::new(error)))?;
+            // Trailers say nothing that anybody here asks for.
+            let Ok(data) = frame.into_data() else { continue };
+            self.received = self.received.saturating_add(data.len());
+            if self.received > self.limit {
+                return Err(CallError::TooLarge(self.limit));
+            }
+            return Ok(Some(data));
+        }
+    }
+
+    /// All of the body.
+    ///
+    /// # Errors
+    /// As [`Reply::next`].
+    pub async fn bytes(&mut self) -> Result<Vec<u8>, CallError> {
+        let mut bytes = Vec::new();
+        while let Some(part) = self.next().await? {
+            bytes.extend_from_slice(&part);
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,168 @@
+//! Connections are reused, and no request is sent twice.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use http::Method;
+use outbound::{CallError, Client, ConnectError, Found, Names, Reach};
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::server::{OK, Server};
+use crate::{LIMITS, post, send};
+
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    let replies = [
+        OK,
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
+        // An error or a redirect is a reply like any other.
+        "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 2\r\n\r\nok",
+    ];
+    for reply in replies {
+        let server = Server::answering(reply).await;
+        let client = Client::new(Reach::Loopback);
+        for _ in 0..3 {
+            assert_eq!(post(&client, &server.url()).await.unwrap(), b"ok", "{reply}");
+        }
+        assert_eq!(server.accepted(), 1, "{reply}");
+        // A clone has the same pool, another client its own.
+        post(&client.clone(), &server.url()).await.unwrap();
+        assert_eq!(server.accepted(), 1, "{reply}");
+        post(&Client::new(Reach::Loopback), &server.url()).await.unwrap();
+        assert_eq!(server.accepted(), 2, "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_reply_is_still_coming_is_not_shared() {
+    let server = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\no").await;
+    let client = Client::new(Reach::Loopback);
+    let first = send(&client, Method::GET, &server.url(), LIMITS).await.unwrap();
+    let second = send(&client, Method::GET, &server.url(), LIMITS).await.unwrap();
+    assert_eq!((first.status, second.status, server.accepted()), (200, 200, 2));
+}
+
+#[tokio::test]
+async fn a_reply_that_is_left_unread_takes_its_connection_with_it() {
+    let (closed, mut on_close) = unbounded_channel();
+    let server = Server::start(move |mut peer| {
+        let closed = closed.clone();
+        async move {
+            peer.request().await.unwrap();
+            peer.reply("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\nbegun").await;
+            assert_eq!(peer.request().await, None, "nothing more is sent on this connection");
+            closed.send(()).unwrap();
+        }
+    })
+    .await;
+    let client = Client::new(Reach::Loopback);
+    for accepted in 1..=2 {
+        drop(send(&client, Method::POST, &server.url(), LIMITS).await.unwrap());
+        on_close.recv().await.unwrap();
+        assert_eq!(server.accepted(), accepted);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_closes_between_calls_costs_a_connection_and_no_call() {
+    for announced in [true, false] {
+        let (closed, mut on_close) = unbounded_channel();
+        let server = Server::start(move |mut peer| {
+            let closed = closed.clone();
+            async move {
+                peer.request().await.unwrap();
+                let header = if announced { "connection: close\r\n" } else { "" };
+                peer.reply(&format!("HTTP/1.1 200 OK\r\n{header}content-length: 2\r\n\r\nok")).await;
+                peer.close().await;
+                closed.send(()).unwrap();
+            }
+        })
+        .await;
+        let client = Client::new(Reach::Loopback);
+        for accepted in 1..=3 {
+            assert_eq!(post(&client, &server.url()).await.unwrap(), b"ok");
+            on_close.recv().await.unwrap();
+            assert_eq!(server.accepted(), accepted, "announced: {announced}");
+        }
+    }
+}
+
+/// A request that may have been read is never sent again, whatever its method: only the caller knows whether that is safe.
+#[tokio::test]
+async fn a_request_that_was_sent_is_not_sent_again() {
+    for method in [Method::POST, Method::GET] {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        let server = Server::start(move |mut peer| {
+            let counted = Arc::clone(&counted);
+            async move {
+                for reply in [Some(OK), None] {
+                    peer.request().await.unwrap();
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    match reply {
+                        Some(reply) => peer.reply(reply).await,
+                        None => return,
+                    }
+                }
+            }
+        })
+        .await;
+        let client = Client::new(Reach::Loopback);
+        let call = async || send(&client, method.clone(), &server.url(), LIMITS).await?.bytes().await;
+        assert_eq!(call().await.unwrap(), b"ok");
+        let error = call().await.unwrap_err();
+        assert!(matches!(error, CallError::Reply(_)), "{error:?}");
+        assert_eq!((requests.load(Ordering::SeqCst), server.accepted()), (2, 1), "{method}");
+        // The pool is none the worse for it.
+        assert_eq!(call().await.unwrap(), b"ok");
+    }
+}
+
+/// A name whose owner moves it into the private network after the first look-up.
+#[derive(Default)]
+struct Moving(AtomicBool);
+
+impl Names for Moving {
+    fn look_up<'a>(&'a self, _: &'a str, port: u16) -> Found<'a> {
+        let inside = if self.0.swap(true, Ordering::SeqCst) { [10, 0, 0, 1] } else { [127, 0, 0, 1] };
+        Box::pin(async move { Ok(vec![SocketAddr::from((inside, port))]) })
+    }
+}
+
+#[tokio::test]
+async fn a_pooled_connection_stays_where_it_was_checked_and_the_next_one_is_checked_anew() {
+    let (closed, mut on_close) = unbounded_channel();
+    let server = Server::start(move |mut peer| {
+        let closed = closed.clone();
+        async move {
+            for _ in 0..2 {
+                peer.request().await.unwrap();
+                peer.reply(OK).await;
+            }
+            peer.close().await;
+            closed.send(()).unwrap();
+        }
+    })
+    .await;
+    let client = Client::new(Reach::Loopback).resolving(Arc::new(Moving::default()));
+    // However the name is written, it is the same origin.
+    for host in ["localhost", "LocalHost."] {
+        let url = format!("http://{host}:{}/", server.port);
+        let client = client.clone();
+        let target = Client::new(Reach::Anywhere).check(&url).unwrap();
+        let call = outbound::Call {
+            method: Method::POST,
+            target: &target,
+            headers: &[],
+            body: "".into(),
+            limits: LIMITS,
+        };
+        assert_eq!(client.send(call).await.unwrap().bytes().await.unwrap(), b"ok", "{host}");
+    }
+    assert_eq!(server.accepted(), 1, "the second call resolved nothing");
+    on_close.recv().await.unwrap();
+    let error = post(&client, &format!("http://localhost:{}/", server.port)).await.unwrap_err();
+    let CallError::Connect(refused) = error else { panic!("{error:?}") };
+    assert!(matches!(*refused, ConnectError::Forbidden), "{refused:?}");
+}
