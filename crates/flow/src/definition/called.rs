@@ -139,112 +139,112 @@ called! {
     KvGet => "core.storage.kv-get", on("kv", "get"), [NAMESPACE];
     /// Sets the value of a key.
     KvSet => "core.storage.kv-set", on("kv", "set"), [NAMESPACE, TTL];
-    /// Removes a key.
+    /// Deletes a key.
     KvDelete => "core.storage.kv-delete", on("kv", "delete"), [NAMESPACE];
     /// Lists keys.
     KvList => "core.storage.kv-list", on("kv", "list"), [NAMESPACE, LIMIT, may("prefix", Kind::Text)];
-    /// Adds to a number, whoever else does.
+    /// Adds to a number atomically.
     KvIncrement => "core.storage.kv-atomic-increment", on("kv", "atomicIncrement"), [NAMESPACE, may("delta", Kind::Integer)];
-    /// Sets the value of a key if it is the expected one.
+    /// Sets the value of a key if its current value is the expected one.
     KvCas => "core.storage.kv-cas", on("kv", "cas"), [NAMESPACE];
-    /// Adds a row.
+    /// Inserts a row.
     TableInsert => "core.storage.table-insert", on("table", "insert"), [TABLE];
-    /// Changes rows.
+    /// Updates rows.
     TableUpdate => "core.storage.table-update", on("table", "update"), [TABLE];
-    /// Adds a row, or changes the one that is there.
+    /// Inserts a row, or updates the existing one.
     TableUpsert => "core.storage.table-upsert", on("table", "upsert"), [TABLE, may("keyColumns", Kind::Key)];
-    /// Removes rows.
+    /// Deletes rows.
     TableDelete => "core.storage.table-delete", on("table", "delete"), [TABLE];
-    /// Reads rows, page by page.
+    /// Reads rows, with pagination.
     TableQuery => "core.storage.table-query", on("table", "query"), [TABLE, LIMIT, may("orderBy", Kind::Order)];
     /// Counts rows.
     TableCount => "core.storage.table-count", on("table", "count"), [TABLE];
-    /// Reads a value that may be forgotten.
+    /// Reads a cached value.
     CacheGet => "core.storage.cache-get", on("cache", "get"), [NAMESPACE];
-    /// Keeps a value for a while.
+    /// Caches a value for a limited time.
     CachePut => "core.storage.cache-put", on("cache", "put"), [NAMESPACE, SHORT_TTL];
-    /// Forgets a value.
+    /// Removes a value from the cache.
     CacheEvict => "core.storage.cache-evict", on("cache", "evict"), [NAMESPACE];
-    /// Keeps bytes.
+    /// Stores bytes.
     BlobPut => "core.storage.blob-put", on("blob", "put"), [BUCKET, may("contentType", Kind::Text)];
     /// Reads bytes.
     BlobGet => "core.storage.blob-get", on("blob", "get"), [BUCKET];
-    /// Makes an address under which bytes can be read for a while.
+    /// Creates a signed URL for reading or writing an object for a limited time.
     BlobPresign => "core.storage.blob-presign", on("blob", "presign"),
         [BUCKET, SHORT_TTL, may("operation", Kind::Word(&["get", "put"]))];
-    /// Puts a message into a queue.
+    /// Adds a message to a queue.
     QueueEnqueue => "core.storage.queue-enqueue", on("queueBus", "publish"),
         [QUEUE, may("delaySeconds", Kind::Count(0, DELAY_SECONDS))];
-    /// Takes a message out of a queue.
+    /// Receives a message from a queue.
     QueueDequeue => "core.storage.queue-dequeue", on("queueBus", "consume"),
         [QUEUE, may("durationMs", Kind::Count(1, DELAY_SECONDS * 1000))];
-    /// Reads from a database.
+    /// Queries a database.
     SqlQuery => "core.db.sql-query", on("sql", "query"), [DATASOURCE];
     /// Changes a database.
     SqlExecute => "core.db.sql-execute", on("sql", "execute"), [DATASOURCE];
-    /// Changes a database, all or nothing.
+    /// Changes a database in one transaction.
     SqlTransaction => "core.db.sql-transaction", on("sql", "transaction"), [DATASOURCE];
-    /// Adds a document to an index of texts.
+    /// Adds a document to a search index.
     SearchIndex => "core.db.search-index", on("search", "index"), [INDEX];
-    /// Finds documents by their words.
+    /// Searches documents by their words.
     SearchQuery => "core.db.search-query", on("search", "query"), [INDEX, LIMIT];
     /// Adds vectors.
     VectorUpsert => "core.db.vector-upsert", on("vector", "upsert"), [COLLECTION];
     /// Finds the nearest vectors.
     VectorQuery => "core.db.vector-query", on("vector", "query"), [COLLECTION, may("topK", Kind::Count(1, 1000))];
-    /// Removes vectors.
+    /// Deletes vectors.
     VectorDelete => "core.db.vector-delete", on("vector", "delete"), [COLLECTION];
     /// Reads a file.
     FilesRead => "core.files.read", on("fs", "read"), [ENCODING];
     /// Writes a file.
     FilesWrite => "core.files.write", on("fs", "write"), [ENCODING, may("mode", Kind::Word(&["overwrite", "create"]))];
-    /// Removes a file.
+    /// Deletes a file.
     FilesDelete => "core.files.delete", on("fs", "delete"), [];
-    /// Tells what a path is.
+    /// Returns the kind, size and modification time of a path.
     FilesStat => "core.files.stat", on("fs", "stat"), [];
-    /// Lists a folder.
+    /// Lists a directory.
     FilesList => "core.files.list", on("fs", "list"), [];
     /// Publishes a message.
     MessagePublish => "core.messaging.publish", on("queueBus", "publish"), [TOPIC];
-    /// Takes a message.
+    /// Receives a message.
     MessageConsume => "core.messaging.consume", on("queueBus", "consume"), [TOPIC, GROUP];
-    /// Says that a message is done with.
+    /// Acknowledges a message.
     MessageAck => "core.messaging.ack", on("queueBus", "ack"), [];
-    /// Gives a message back.
+    /// Returns a message to its queue, or drops it.
     MessageNack => "core.messaging.nack", on("queueBus", "nack"), [may("requeue", Kind::Flag)];
-    /// Puts a message aside that nobody can take.
+    /// Moves a message to the dead letters.
     MessageDeadLetter => "core.messaging.dead-letter", on("queueBus", "deadLetter"), [];
     /// Adds a record to a stream.
     StreamPublish => "core.messaging.stream-publish", on("queueBus", "streamPublish"), [STREAM];
     /// Reads a stream.
     StreamSubscribe => "core.messaging.stream-subscribe", on("queueBus", "streamSubscribe"),
         [STREAM, GROUP, may("fromBeginning", Kind::Flag)];
-    /// Asks a model. The host reads its configuration.
+    /// Calls a model. The host reads its configuration.
     CallPrompt => "core.ai.callPrompt", Family::Model, [];
-    /// Asks a model for JSON of a schema. The host reads its configuration.
+    /// Calls a model for JSON that matches a schema. The host reads its configuration.
     StructuredOutput => "core.ai.structuredOutput", Family::Model, [];
-    /// Composes prompts, and pretends to ask a model. The host reads its configuration.
+    /// Composes prompts and simulates a model. The host reads its configuration.
     MockAi => "local.sample.demo.mock-ai", Family::Model, [];
-    /// Lets an agent of an installed pack do a task.
+    /// Runs a task with an agent of an installed pack.
     AgentsRun => "core.agents.run", Family::Agent,
         [may("agentId", Kind::Text), may("provider", Kind::Text), may("model", Kind::Text), may("tools", Kind::List),
             may("maxRounds", Kind::Integer)];
-    /// Makes a key for a request that nobody is to take twice: the same one however often the node is tried.
+    /// Creates an idempotency key for a request. It is the same for every attempt of the node.
     IdempotencyKey => "core.openwop.http.idempotency-key", Family::Host,
         [may("mode", Kind::Word(&["composite", "hash", "uuid"]))];
     /// Lists the tools of another MCP server.
     McpListTools => "core.openwop.mcp.list-tools", mcp("tools/list"), [SERVER, TIMEOUT];
-    /// Calls a tool of another MCP server. What it gives is not trusted.
+    /// Calls a tool of another MCP server. The result is untrusted.
     McpInvokeTool => "core.openwop.mcp.invoke-tool", mcp("tools/call"), [SERVER, must("toolName", Kind::Text), TIMEOUT];
     /// Lists the resources of another MCP server.
     McpListResources => "core.openwop.mcp.list-resources", mcp("resources/list"), [SERVER, TIMEOUT];
-    /// Reads a resource of another MCP server. It is not trusted.
+    /// Reads a resource of another MCP server. The content is untrusted.
     McpReadResource => "core.openwop.mcp.read-resource", mcp("resources/read"), [SERVER, must("uri", Kind::Text), TIMEOUT];
     /// Lists the prompts of another MCP server.
     McpListPrompts => "core.openwop.mcp.list-prompts", mcp("prompts/list"), [SERVER, TIMEOUT];
-    /// Gets a prompt of another MCP server. It is not trusted.
+    /// Gets a prompt of another MCP server. The content is untrusted.
     McpGetPrompt => "core.openwop.mcp.get-prompt", mcp("prompts/get"), [SERVER, must("name", Kind::Text), TIMEOUT];
-    /// Asks another MCP server whether it is there.
+    /// Checks whether another MCP server responds.
     McpPing => "core.openwop.mcp.ping", mcp("ping"), [SERVER, TIMEOUT];
 }
 

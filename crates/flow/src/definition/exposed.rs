@@ -61,21 +61,21 @@ macro_rules! exposed {
 }
 
 exposed! {
-    /// Says that the workflow is served to clients of MCP.
+    /// Makes the workflow available to MCP clients.
     ServerTrigger => "core.openwop.mcp.server-trigger" "server-trigger",
-    /// Makes the workflow a tool: its arguments are the inputs of a run.
+    /// Exposes the workflow as a tool: its arguments are the inputs of a run.
     Tool => "core.openwop.mcp.expose-tool" "tool",
-    /// Makes the workflow a resource: what a run gives is its content.
+    /// Exposes the workflow as a resource: the output of a run is its content.
     Resource => "core.openwop.mcp.expose-resource" "resource",
-    /// Makes the workflow a family of resources.
+    /// Exposes the workflow as a family of resources.
     ResourceTemplate => "core.openwop.mcp.expose-resource-template" "resource-template",
-    /// Makes the workflow a prompt: what a run gives are its messages.
+    /// Exposes the workflow as a prompt: the output of a run is its messages.
     Prompt => "core.openwop.mcp.expose-prompt" "prompt",
-    /// Makes the workflow answer requests for a model.
+    /// Lets the workflow answer sampling requests.
     Sampling => "core.openwop.mcp.handle-sampling" "sampling",
-    /// Asks a person what a client wants to know.
+    /// Asks a person for the answer to an elicitation of a client.
     Elicitation => "core.openwop.mcp.handle-elicitation" "elicitation",
-    /// Lists folders.
+    /// Lists root directories.
     Roots => "core.openwop.mcp.provide-roots" "roots",
 }
 

@@ -57,15 +57,15 @@ node_types! {
     End => "core.end",
     /// Does nothing.
     Noop => "core.noop",
-    /// Gives back what it is given, as outputs and as variables.
+    /// Returns its inputs as outputs and as variables.
     Identity => "core.identity",
     /// Evaluates a condition.
     Conditional => "core.conditional",
-    /// Waits for a while.
+    /// Waits for a given time.
     Delay => "core.delay",
-    /// Counts rounds.
+    /// Counts iterations.
     Loop => "core.loop",
-    /// Begins branches.
+    /// Starts branches.
     Parallel => "core.parallel",
     /// Joins branches.
     Merge => "core.merge",
@@ -73,41 +73,41 @@ node_types! {
     SetVariable => "core.setVariable",
     /// Reads a variable.
     GetVariable => "core.getVariable",
-    /// Waits for something from outside.
+    /// Waits for an answer or an event from outside the run.
     Interrupt => "core.interrupt",
-    /// Fails.
+    /// Fails with a code and a message.
     Fail => "core.fail",
     /// Waits for a person to approve.
     ApprovalGate => "core.approvalGate",
-    /// Waits for a person to answer.
+    /// Waits for a person to answer questions.
     ClarificationGate => "core.clarificationGate",
-    /// Waits for a person of a role to approve, or to override.
+    /// Waits for people with a role to approve, or for an override.
     GovernanceGate => "core.openwop.governance.approvalGate",
     /// Writes to a channel.
     ChannelWrite => "core.channelWrite",
     /// Runs another workflow.
     SubWorkflow => "core.subWorkflow",
-    /// Decides which workers are next.
+    /// Decides which workers run next.
     Supervisor => "core.orchestrator.supervisor",
-    /// Runs the workers that the supervisor decided on.
+    /// Runs the workers that the supervisor chose.
     Dispatch => "core.dispatch",
-    /// Guides an agent through a workflow of steps, in a workspace of its own.
+    /// Guides an agent through a workflow of steps, in its own workspace.
     Guided => "interlock.guided",
-    /// Talks with a person.
+    /// Has a conversation with a person.
     ConversationGate => "core.conversationGate",
-    /// Pretends to be an agent.
+    /// Simulates an agent.
     MockAgent => "core.conformance.mock-agent",
     /// Has an effect that can be counted.
     SideEffect => "core.conformance.side-effect",
-    /// Needs something that no host has.
+    /// Needs a capability that no host has.
     RequiresMissing => "conformance.requiresMissing",
     /// Shows the digest of a secret.
     SecretEcho => "conformance.secret.echo",
-    /// Reports what something cost.
+    /// Reports a cost.
     CostEmit => "conformance.cost.emit",
-    /// Needs a model that no host has.
+    /// Needs a model capability that no host has.
     ModelCapabilityInsufficient => "conformance.modelCapability.insufficient",
-    /// Makes an artifact.
+    /// Creates an artifact.
     ArtifactEmit => "conformance.artifact.emit",
 }
 

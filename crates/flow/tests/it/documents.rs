@@ -70,7 +70,7 @@ fn members(schema: &Value) -> String {
         schema["anyOf"].as_array().unwrap_or(&empty).iter().filter_map(|case| case["required"][0].as_str());
     let choices: Vec<String> = choices.map(|name| format!("`{name}`")).collect();
     if !choices.is_empty() {
-        texts.push(format!("{} has to be there", choices.join(" or ")));
+        texts.push(format!("{} is required", choices.join(" or ")));
     }
     if schema["additionalProperties"] == Value::Bool(false) {
         texts.push("nothing else".into());
@@ -96,17 +96,23 @@ fn shape(schema: &Value) -> String {
         return cases.iter().map(shape).collect::<Vec<_>>().join(" or ");
     }
     match schema["type"].as_str() {
-        Some("string") if schema.get("pattern").is_some() => "the name of a reducer".into(),
+        Some("string") if schema.get("pattern").is_some() => {
+            let pattern = schema["pattern"].as_str().unwrap().replace('|', "\\|");
+            format!("string that matches `{pattern}`")
+        }
         Some("string") => match range(schema, "minLength", "maxLength").as_str() {
-            "" => "text".into(),
-            range => format!("text of {range} characters"),
+            "" => "string".into(),
+            "at least 1" => "non-empty string".into(),
+            range => format!("string of {range} characters"),
         },
         Some("array") => match range(schema, "minItems", "maxItems").as_str() {
             "" => format!("list, each {}", shape(&schema["items"])),
             range => format!("list of {range}, each {}", shape(&schema["items"])),
         },
-        Some("object") if schema["additionalProperties"]["type"] == "string" => "names to names".into(),
-        Some("object") if schema["additionalProperties"].is_object() => "a mapping for each worker".into(),
+        Some("object") if schema["additionalProperties"]["type"] == "string" => {
+            "map of names to names".into()
+        }
+        Some("object") if schema["additionalProperties"].is_object() => "a mapping per worker".into(),
         Some("object") if schema["properties"].is_object() => format!("{{{}}}", members(schema)),
         Some("object") => "object".into(),
         Some(other) if schema.get("exclusiveMinimum").is_some() => {
