@@ -187,7 +187,9 @@ impl Unpacking<'_> {
             output.write_all(&buffer[..read]).map_err(|error| io(&error))?;
         }
         if let Some(seconds) = mtime {
-            self.staging.set_mtime(&output, seconds).map_err(|error| io(&error))?;
+            self.staging
+                .set_mtime(&output, i128::from(seconds) * 1_000_000_000)
+                .map_err(|error| io(&error))?;
         }
         Ok(())
     }

@@ -47,6 +47,13 @@ pub struct Stat {
     pub links: u64,
 }
 
+impl Stat {
+    /// When its content changed, in milliseconds.
+    pub fn mtime_ms(&self) -> i64 {
+        i64::try_from(self.mtime_ns.div_euclid(1_000_000)).unwrap_or_default()
+    }
+}
+
 impl From<fs::Stat> for Stat {
     fn from(stat: fs::Stat) -> Self {
         let unsigned = |number: i128| u64::try_from(number).unwrap_or_default();
