@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use canon::time::Timestamp;
+use disk::rooted::{Gate, is_link};
 use serde_json::json;
 
 pub use self::host::HostFacts;
@@ -27,7 +28,6 @@ use crate::agents::CatalogueEntry;
 use crate::archive::{Archive, Limits};
 use crate::disk::Folder;
 use crate::error::{PackError, PackErrorCode};
-use crate::gate::Gate;
 use crate::integrity::Integrity;
 use crate::manifest::{Content, MANIFEST_PATH, MAX_MANIFEST_BYTES, Manifest};
 use crate::name::PackName;
@@ -358,7 +358,10 @@ impl InstalledPacks {
             let versions = match self.root.open(&text).and_then(|folder| folder.names()) {
                 Ok(versions) => versions,
                 // Somebody's file that is called like a pack is none, and neither is what was removed just now.
-                Err(cause) if matches!(cause.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound) => {
+                Err(cause)
+                    if matches!(cause.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound)
+                        || is_link(&cause) =>
+                {
                     continue;
                 }
                 Err(cause) => {

@@ -19,7 +19,6 @@ pub mod archive;
 pub mod chain;
 pub(crate) mod disk;
 pub mod error;
-pub mod gate;
 pub mod install;
 pub mod integrity;
 pub mod kind;

@@ -11,10 +11,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use disk::rooted::Gate;
+
 use super::record::{FORMAT, PackRecord};
 use super::{RegistryError, RegistryErrorCode, RegistryStore};
 use crate::disk::Folder;
-use crate::gate::Gate;
 use crate::integrity::Integrity;
 use crate::name::PackName;
 

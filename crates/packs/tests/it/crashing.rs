@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use canon::time::Timestamp;
+use disk::rooted::{Gate, Operation};
 use packs::archive::Limits;
-use packs::gate::{Gate, Operation};
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::integrity::Integrity;
 use packs::name::PackName;
