@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::beneath::{Folder, set_mtime};
+use super::beneath::Folder;
 use super::quota::Held;
 use super::{Kind, RelativePath, Stat, Written};
 use crate::call::Tenant;
@@ -85,7 +85,7 @@ impl Disk {
     pub(super) fn stage(&self, name: &str, content: &[u8], at: i64) -> io::Result<()> {
         let mut file = self.staging.make_file(name)?;
         file.write_all(content)?;
-        set_mtime(&file, at.clamp(0, LATEST_MS))?;
+        self.staging.set_mtime(&file, at.clamp(0, LATEST_MS))?;
         file.sync_all()?;
         self.staging.sync()
     }
