@@ -1,29 +1,26 @@
 //! The operations on a real directory.
 //!
-//! Every path is walked from an open handle of the root, one name at a time and without following
-//! links, so that nobody who can write into the directory can make the store write elsewhere.
+//! Every path is resolved below an open handle of the root without following links, so that someone who can write into the
+//! directory cannot make the store write elsewhere.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use disk::rooted::{Dir, Kind};
 
 use super::{Disk, DiskPath, FileKind, Lock, Sharing, Stat, Unsynced, path};
 
-const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-const DIR_MODE: Mode = Mode::RWXU;
 /// How often a lock is tried again because its file was removed meanwhile.
 const LOCK_ATTEMPTS: usize = 8;
 
 /// A directory on a file system.
 #[derive(Debug)]
 pub struct RealDisk {
-    root: OwnedFd,
+    root: Dir,
     process: u64,
     counter: AtomicU64,
 }
@@ -37,66 +34,21 @@ impl RealDisk {
         if !root.is_dir() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         }
-        let root = fs::open(root, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self::at(root))
+        Ok(Self::at(Dir::open_root(root)?))
     }
 
     /// Opens a directory below this one, which is made if it does not exist, together with those above it. No link is followed.
     ///
     /// # Errors
-    /// Those of the system, and something that is no directory on the way.
+    /// Those of the system, and anything but a directory on the way.
     pub fn open_below(&self, dir: &DiskPath) -> io::Result<Self> {
-        let mut made = String::new();
-        for name in dir.as_str().split('/') {
-            let parent = (!made.is_empty()).then_some(made.as_str());
-            match fs::mkdirat(self.dir(parent)?, name, DIR_MODE) {
-                Ok(()) => fs::fsync(self.dir(parent)?)?,
-                Err(rustix::io::Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            made = parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}/{name}"));
-        }
-        Ok(Self::at(self.dir(Some(dir.as_str()))?))
+        Ok(Self::at(self.root.open_or_make_dirs(dir.as_str())?.0))
     }
 
-    fn at(root: OwnedFd) -> Self {
+    fn at(root: Dir) -> Self {
         // Each process has other keys in its hashers: a random number without a dependency.
         let process = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
         Self { root, process, counter: AtomicU64::new(0) }
-    }
-
-    /// Opens the directory at the end of `names`, and hands over the handle.
-    fn dir(&self, names: Option<&str>) -> io::Result<OwnedFd> {
-        let mut current: Option<OwnedFd> = None;
-        for name in names.into_iter().flat_map(|names| names.split('/')) {
-            let at = current.as_ref().map_or(self.root.as_fd(), |fd| fd.as_fd());
-            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-            current = Some(fs::openat(at, name, flags, Mode::empty())?);
-        }
-        match current {
-            Some(fd) => Ok(fd),
-            None => self.root.try_clone(),
-        }
-    }
-
-    fn open_file(&self, file: &DiskPath, flags: OFlags) -> io::Result<File> {
-        let (dir, name) = file.split();
-        let dir = self.dir(dir)?;
-        let fd = fs::openat(&dir, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, FILE_MODE)?;
-        Ok(File::from(fd))
-    }
-}
-
-impl RealDisk {
-    /// Opens a regular file, and says how long it is.
-    fn open_to_read(&self, file: &DiskPath) -> io::Result<(File, u64)> {
-        // Without `NONBLOCK`, opening a pipe that somebody put here would wait forever.
-        let open = self.open_file(file, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let metadata = open.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file"));
-        }
-        Ok((open, metadata.len()))
     }
 }
 
@@ -124,61 +76,52 @@ impl Lock for FileLock {}
 
 impl Disk for RealDisk {
     fn create_dir(&self, dir: &DiskPath) -> io::Result<()> {
-        let (parent, name) = dir.split();
-        match fs::mkdirat(self.dir(parent)?, name, DIR_MODE) {
-            Ok(()) => Ok(()),
-            Err(rustix::io::Errno::EXIST) => self.dir(Some(dir.as_str())).map(drop),
-            Err(error) => Err(error.into()),
+        match self.root.make_dir_masked(dir.as_str(), 0o700)? {
+            true => Ok(()),
+            false => self.root.open_dir(dir.as_str()).map(drop),
         }
     }
 
     fn create(&self, file: &DiskPath, bytes: &[u8]) -> io::Result<Box<dyn Unsynced + '_>> {
-        let mut open = self.open_file(file, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
+        let mut open = self.root.open_truncated(file.as_str())?;
         open.write_all(bytes)?;
         Ok(Box::new(Synced(open)))
     }
 
     fn append(&self, file: &DiskPath, bytes: &[u8]) -> io::Result<Box<dyn Unsynced + '_>> {
-        let mut open = self.open_file(file, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)?;
+        let mut open = self.root.open_appending(file.as_str())?;
         open.write_all(bytes)?;
         Ok(Box::new(Synced(open)))
     }
 
     fn truncate(&self, file: &DiskPath, len: u64) -> io::Result<Box<dyn Unsynced + '_>> {
-        let open = self.open_file(file, OFlags::WRONLY)?;
+        let open = self.root.open_writable(file.as_str())?;
         open.set_len(len)?;
         Ok(Box::new(Synced(open)))
     }
 
     fn rename(&self, from: &DiskPath, to: &DiskPath) -> io::Result<()> {
-        let ((from_dir, from), (to_dir, to)) = (from.split(), to.split());
-        let source = self.dir(from_dir)?;
-        if from_dir == to_dir {
-            return Ok(fs::renameat(&source, from, &source, to)?);
-        }
-        Ok(fs::renameat(&source, from, self.dir(to_dir)?, to)?)
+        self.root.rename(from.as_str(), &self.root, to.as_str())
     }
 
     fn sync_file(&self, file: &DiskPath) -> io::Result<()> {
-        self.open_to_read(file)?.0.sync_all()
+        self.root.open_file(file.as_str())?.sync_all()
     }
 
     fn sync_dir(&self, dir: Option<&DiskPath>) -> io::Result<()> {
-        File::from(self.dir(dir.map(DiskPath::as_str))?).sync_all()
+        self.root.open_dir(dir.map_or("", DiskPath::as_str))?.sync()
     }
 
     fn remove_file(&self, file: &DiskPath) -> io::Result<()> {
-        let (dir, name) = file.split();
-        missing_is_fine(self.dir(dir).and_then(|dir| Ok(fs::unlinkat(dir, name, AtFlags::empty())?)))
+        missing_is_fine(self.root.remove_file(file.as_str()))
     }
 
     fn remove_dir(&self, dir: &DiskPath) -> io::Result<()> {
-        let (parent, name) = dir.split();
-        missing_is_fine(self.dir(parent).and_then(|dir| Ok(fs::unlinkat(dir, name, AtFlags::REMOVEDIR)?)))
+        missing_is_fine(self.root.remove_dir(dir.as_str()))
     }
 
     fn read_range(&self, file: &DiskPath, offset: u64, len: u64) -> io::Result<Vec<u8>> {
-        let (mut open, _) = self.open_to_read(file)?;
+        let mut open = self.root.open_file(file.as_str())?;
         open.seek(SeekFrom::Start(offset))?;
         let mut bytes = Vec::new();
         open.take(len).read_to_end(&mut bytes)?;
@@ -186,8 +129,8 @@ impl Disk for RealDisk {
     }
 
     fn read_from(&self, file: &DiskPath, offset: u64, max: u64) -> io::Result<Vec<u8>> {
-        let (mut open, length) = self.open_to_read(file)?;
-        let left = length.saturating_sub(offset);
+        let (mut open, stat) = self.root.open_file_with_stat(file.as_str())?;
+        let left = stat.size.saturating_sub(offset);
         if left > max {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -205,43 +148,31 @@ impl Disk for RealDisk {
     }
 
     fn stat(&self, path: &DiskPath) -> io::Result<Option<Stat>> {
-        let (dir, name) = path.split();
-        let found = self.dir(dir).and_then(|dir| Ok(fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?));
-        match found {
-            Ok(stat) => Ok(Some(Stat {
-                kind: match fs::FileType::from_raw_mode(stat.st_mode) {
-                    fs::FileType::RegularFile => FileKind::File,
-                    fs::FileType::Directory => FileKind::Dir,
-                    _ => FileKind::Other,
-                },
-                len: u64::try_from(stat.st_size).unwrap_or_default(),
-                modified_ms: milliseconds(i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec)),
-                id: stat.st_ino,
-            })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.root.stat(path.as_str())?;
+        Ok(found.map(|stat| Stat {
+            kind: match stat.kind {
+                Kind::File => FileKind::File,
+                Kind::Dir => FileKind::Dir,
+                Kind::Link | Kind::Other => FileKind::Other,
+            },
+            len: stat.size,
+            modified_ms: u64::try_from(stat.mtime_ms()).unwrap_or_default(),
+            id: stat.ino,
+        }))
     }
 
     fn list(&self, dir: &DiskPath) -> io::Result<Vec<String>> {
-        let open = match self.dir(Some(dir.as_str())) {
-            Ok(open) => open,
+        let names = match self.root.open_dir(dir.as_str()).and_then(|dir| dir.names()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+            names => names?,
         };
-        let mut names = Vec::new();
-        for entry in fs::Dir::read_from(open)? {
-            match entry?.file_name().to_str() {
-                Ok(name) if path::is_name(name) => names.push(name.to_owned()),
-                _ => {}
-            }
-        }
-        Ok(names)
+        let names = names.into_iter().filter_map(|(name, _)| name.0.into_string().ok());
+        Ok(names.filter(|name| path::is_name(name)).collect())
     }
 
     fn try_lock(&self, file: &DiskPath, sharing: Sharing) -> io::Result<Option<Box<dyn Lock>>> {
         for _ in 0..LOCK_ATTEMPTS {
-            let open = self.open_file(file, OFlags::RDWR | OFlags::CREATE)?;
+            let open = self.root.open_lock(file.as_str())?;
             let locked = match sharing {
                 Sharing::Shared => open.try_lock_shared(),
                 Sharing::Exclusive => open.try_lock(),
@@ -275,11 +206,6 @@ impl Disk for RealDisk {
             left();
         }
     }
-}
-
-/// The types of the two parts differ from platform to platform.
-fn milliseconds(seconds: i128, nanoseconds: i128) -> u64 {
-    u64::try_from(seconds * 1000 + nanoseconds / 1_000_000).unwrap_or_default()
 }
 
 fn missing_is_fine(result: io::Result<()>) -> io::Result<()> {
