@@ -24,7 +24,7 @@ pub(crate) use backup::Backup;
 pub(crate) use demo::Demo;
 pub(crate) use doctor::Doctor;
 pub(crate) use key::{Key, KeyCommand, NewApiKey};
-pub(crate) use mcp::Mcp;
+pub(crate) use mcp::{Client, ClientTarget, ConfigScope, Mcp, McpCommand, McpInstall, McpUninstall};
 pub(crate) use pack::{
     Kind as PackKindArgument, Pack, PackCheck, PackCommand, PackInstall, PackList, PackNew, PackPublish,
     PackRemove, PackSign, PackVerify, Trust as PackTrust,
@@ -174,8 +174,12 @@ impl Command {
     /// Where an error of this command is shown.
     pub(crate) const fn reporting(&self) -> Reporting {
         match self {
-            // Standard output belongs to the protocol.
-            Self::Mcp(_) | Self::Serve(_) | Self::Demo(_) => Reporting::Words,
+            Self::Mcp(mcp) => match &mcp.command {
+                // Standard output belongs to the protocol.
+                None => Reporting::Words,
+                Some(command) => command.answering().reporting(),
+            },
+            Self::Serve(_) | Self::Demo(_) => Reporting::Words,
             Self::Run(run) => run.answering.reporting(),
             Self::Backup(backup) => backup.answering.reporting(),
             Self::Compose(compose) => compose.reporting(),

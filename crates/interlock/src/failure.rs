@@ -48,6 +48,10 @@ canon::error_codes! {
         RunsDatabaseMissing => "RUNS_DATABASE_MISSING",
         /// The host of runs refused.
         HostRefused => "HOST_REFUSED",
+        /// The configuration file of a client cannot be edited.
+        ClientConfigInvalid => "CLIENT_CONFIG_INVALID",
+        /// The configuration file of a client has a different entry of that name.
+        ClientEntryDiffers => "CLIENT_ENTRY_DIFFERS",
         /// The server does not answer.
         ServerUnreachable => "SERVER_UNREACHABLE",
     }
@@ -188,10 +192,11 @@ impl Failure {
 
 /// 2 for what is wrong with the call, its input or the machine; 1 for every other refusal, which is an answer.
 fn exit_code(code: &str) -> u8 {
-    const CALL_OR_MACHINE: [&str; 23] = [
+    const CALL_OR_MACHINE: [&str; 24] = [
         "INPUT_UNREADABLE",
         "OUTPUT_UNWRITABLE",
         "CONFIG_INVALID",
+        "CLIENT_CONFIG_INVALID",
         "CONFIG_UNKNOWN_KEY",
         "CONFIG_UNREADABLE",
         "DATA_DIR_UNKNOWN",

@@ -14,6 +14,7 @@ mod killed;
 mod layering;
 mod mcp;
 mod mcp_http;
+mod mcp_install;
 mod musts;
 mod pack;
 mod pack_check;
