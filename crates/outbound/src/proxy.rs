@@ -43,7 +43,7 @@ impl Intercepted {
         let mut to_proxy = ToProxy(connector.clone());
         if !origin.tls {
             let stream = to_proxy.call(self.0.uri().clone()).await?;
-            return Ok(stream.into_inner().to_proxy());
+            return Ok(stream.into_inner().through_proxy());
         }
         let mut tunnel = Tunnel::new(self.0.uri().clone(), to_proxy);
         if let Some(credential) = self.credential() {

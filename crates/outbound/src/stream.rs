@@ -22,7 +22,7 @@ impl Stream {
         Self { transport: Box::new(transport), to_proxy: false }
     }
 
-    pub(crate) fn to_proxy(self) -> Self {
+    pub(crate) fn through_proxy(self) -> Self {
         Self { to_proxy: true, ..self }
     }
 }
