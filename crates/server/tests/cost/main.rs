@@ -5,6 +5,8 @@
 //! cheaper; give the reason in the commit when one has to be raised.
 //!
 //! It is a binary of its own because an allocator and `fdatasync` are replaced for a whole process.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::print_stdout, reason = "the figures are shown with `--nocapture`, for setting new limits")]
 
 mod counters;
 mod host;
