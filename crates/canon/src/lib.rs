@@ -39,6 +39,7 @@ pub mod id;
 pub mod json;
 pub mod nearest;
 pub mod time;
+pub mod yaml;
 
 /// What the exported macros expand to. Not an interface: it changes without notice.
 #[doc(hidden)]

@@ -6,3 +6,4 @@ mod envelope;
 mod properties;
 mod reader;
 mod rfc8785;
+mod yaml;

@@ -50,7 +50,19 @@ const ROOMS: [(&str, &[&str]); 16] = [
 /// The pure rooms, and all that they may use of the outside.
 const PURE: [(&str, &[&str]); 5] = [
     ("ai", &["jsonschema", "serde_json", "thiserror"]),
-    ("canon", &["jiff", "serde", "serde_json", "serde_json_canonicalizer", "sha2", "strsim", "thiserror"]),
+    (
+        "canon",
+        &[
+            "jiff",
+            "serde",
+            "serde-saphyr",
+            "serde_json",
+            "serde_json_canonicalizer",
+            "sha2",
+            "strsim",
+            "thiserror",
+        ],
+    ),
     ("composition", &["foldhash", "serde", "serde_json"]),
     (
         "flow",
@@ -74,7 +86,6 @@ const PURE: [(&str, &[&str]); 5] = [
             "regex",
             "schemars",
             "serde",
-            "serde-saphyr",
             "serde_json",
             "sha2",
             "subtle",

@@ -1,13 +1,21 @@
 //! The YAML between two lines of `---` at the beginning of a Markdown file.
 
+use canon::yaml::{Booleans, Limits, Tags};
 use serde_json::{Map, Value};
 
 use super::limits::FRONT_MATTER;
 
-/// How many values front matter may hold, those that aliases repeat included.
-const MAX_NODES: usize = 2_000;
 /// Front matter is a flat list of facts, with a list or a table here and there.
-const MAX_DEPTH: usize = 16;
+const LIMITS: Limits = Limits {
+    // `FRONT_MATTER` is the bound.
+    max_bytes: usize::MAX,
+    max_depth: 16,
+    max_nodes: 2_000,
+    max_aliases: 100,
+    // Other tools write it too.
+    tags: Tags::Ignored,
+    booleans: Booleans::TrueFalse,
+};
 
 /// A Markdown file in its two parts.
 #[derive(Debug, PartialEq)]
@@ -45,30 +53,8 @@ fn members(yaml: &str) -> Result<Map<String, Value>, String> {
     if yaml.len() as u64 > FRONT_MATTER.max() {
         return Err(format!("has more than {} bytes of front matter", FRONT_MATTER.max()));
     }
-    let mut alias_limits = serde_saphyr::options::AliasLimits::default();
-    alias_limits.max_total_replayed_events = MAX_NODES;
-    alias_limits.max_replay_stack_depth = MAX_DEPTH;
-    alias_limits.max_alias_expansions_per_anchor = 100;
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            flow_nesting_limit: MAX_DEPTH,
-            max_events: 4 * MAX_NODES,
-            max_nodes: MAX_NODES,
-            max_aliases: 100,
-            max_anchors: 100,
-            max_documents: 1,
-            max_merge_keys: 10,
-        },
-        alias_limits: alias_limits,
-        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
-        strict_booleans: true,
-    };
-    let value: Value = serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
-        let reason = error.without_snippet().to_string();
-        let reason = canon::budget::truncate(reason.lines().next().unwrap_or_default(), 200).into_owned();
-        format!("has front matter that is no YAML: {reason}")
-    })?;
+    let value: Value = canon::yaml::read(yaml, &LIMITS)
+        .map_err(|error| format!("has front matter that is no YAML: {error}"))?;
     match value {
         Value::Object(members) => Ok(members),
         Value::Null => Ok(Map::new()),

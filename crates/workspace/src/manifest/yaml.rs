@@ -1,12 +1,9 @@
-//! YAML, as far as it says what JSON can say.
-//!
-//! One document, no tags of one's own, keys that are texts and stand once, aliases replayed within a
-//! budget: a file of a few lines must not become a gigabyte. Only `true` and `false` are booleans, so
-//! that a value `no` stays a text.
+//! Manifests in YAML, within bounds and with positions.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use canon::yaml::{self, Booleans, Fault, Limits, Tags};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
@@ -16,47 +13,22 @@ use super::node::{Member, Node, Position, Tree};
 use super::problem::quoted;
 use super::{MAX_BYTES, MAX_DEPTH, Unreadable};
 
-/// How many values a file may hold, those that aliases repeat included. A file of the greatest size that
-/// is written out by hand holds fewer.
-const MAX_NODES: usize = 100_000;
+const LIMITS: Limits = Limits {
+    max_bytes: MAX_BYTES,
+    max_depth: MAX_DEPTH,
+    // A file of the greatest size that is written out by hand holds fewer.
+    max_nodes: 100_000,
+    max_aliases: 1000,
+    tags: Tags::Refused,
+    booleans: Booleans::TrueFalse,
+};
 
 pub(super) fn read(text: &str) -> Result<Node, Unreadable> {
-    let mut alias_limits = serde_saphyr::options::AliasLimits::default();
-    alias_limits.max_total_replayed_events = MAX_NODES;
-    alias_limits.max_replay_stack_depth = 16;
-    alias_limits.max_alias_expansions_per_anchor = 1000;
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_reader_input_bytes: Some(MAX_BYTES),
-            max_depth: MAX_DEPTH,
-            flow_nesting_limit: MAX_DEPTH,
-            max_events: 2 * MAX_NODES,
-            max_nodes: MAX_NODES,
-            max_aliases: 1000,
-            max_anchors: 1000,
-            max_documents: 1,
-            max_merge_keys: 100,
-            // Aliases repeat text as well as values: written out, the file may be this large.
-            max_total_scalar_bytes: 4 * MAX_BYTES,
-        },
-        alias_limits: alias_limits,
-        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
-        strict_booleans: true,
-        reject_unsupported_tags: true,
-    };
-    let root: Spanned<Tree> = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let position = error.location().and_then(position);
-        let reason = match error.without_snippet() {
-            serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
-                format!("the key {} stands twice in one object", quoted(key.as_deref().unwrap_or_default()))
-            }
-            other => {
-                let reason = other.to_string();
-                let reason = reason.lines().next().unwrap_or_default();
-                // The position is told anyway, in the form of all others.
-                let reason = reason.rsplit_once(" at line ").map_or(reason, |(reason, _)| reason);
-                canon::budget::truncate(reason, 300).into_owned()
-            }
+    let root: Spanned<Tree> = yaml::read(text, &LIMITS).map_err(|error| {
+        let position = error.position.map(|(line, column)| Position { line, column });
+        let reason = match error.fault {
+            Fault::DuplicateKey(key) => format!("the key {} stands twice in one object", quoted(&key)),
+            Fault::Other(reason) => reason,
         };
         Unreadable { position, reason }
     })?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use canon::json;
+use canon::{json, yaml};
 use host::runs::{Caller, Runs, Scope};
 use serde_json::Value;
 use server::http::Fixtures;
@@ -17,6 +17,15 @@ use super::TENANT;
 const EVERY: Duration = Duration::from_secs(1);
 /// The longest workflow file.
 const FILE_BYTES: u64 = 8 << 20;
+const YAML: yaml::Limits = yaml::Limits {
+    max_bytes: 8 << 20,
+    // The reader recurses: this is what fits into the stack of a thread in every build.
+    max_depth: 64,
+    max_nodes: 1_000_000,
+    max_aliases: 1000,
+    tags: yaml::Tags::Ignored,
+    booleans: yaml::Booleans::Yaml11,
+};
 
 /// What a workflow file is.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +77,9 @@ pub(crate) fn read(path: &Path) -> Found {
         let limits = json::Limits { max_bytes: bytes.len().max(1), ..json::Limits::default() };
         json::read(&bytes, &limits).map_err(|error| error.to_string())
     } else {
-        serde_saphyr::from_slice::<Value>(&bytes).map_err(|error| error.to_string())
+        std::str::from_utf8(&bytes)
+            .map_err(|error| format!("byte {} is not UTF-8", error.valid_up_to()))
+            .and_then(|text| yaml::read::<Value>(text, &YAML).map_err(|error| error.to_string()))
     };
     match document {
         Ok(document) if document.get("nodes").is_some() => Found::Run(document),
