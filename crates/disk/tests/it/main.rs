@@ -4,3 +4,5 @@
 mod attacks;
 #[cfg(feature = "sqlite")]
 mod group_commit;
+#[cfg(feature = "sqlite")]
+mod traces;
