@@ -505,6 +505,31 @@ mod tests {
         reader.settings().map(|settings| format!("{settings:?}")).unwrap_err().to_string()
     }
 
+    /// The reference has a row for every key, and every settings file that a page shows can be read.
+    #[test]
+    fn the_pages_about_settings_are_complete_and_valid() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let page = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap();
+        let reference = page("settings.md");
+        for key in KEYS {
+            // The two numbers of a rate limit share a row.
+            let row = key.strip_suffix(".per_second").or(key.strip_suffix(".burst")).unwrap_or(key);
+            let is_listed =
+                [format!("`{row}`"), format!("`{row}.<")].iter().any(|row| reference.contains(row));
+            assert!(is_listed, "docs/settings.md has no row for `{key}`");
+        }
+        for name in ["settings.md", "mcp-mount.md", "mcp-over-http.md", "how-to/deploy.md"] {
+            let text = page(name);
+            let blocks: Vec<&str> =
+                text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+            assert!(!blocks.is_empty(), "{name}");
+            for text in blocks {
+                let reader = Reader { path: Path::new("/etc/interlock.toml"), text };
+                reader.settings().unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+        }
+    }
+
     #[test]
     fn what_a_settings_file_may_not_say() {
         let cases = [

@@ -44,8 +44,8 @@ pub(super) fn run(arguments: &WorkflowNew) -> Result<Answer, Failure> {
     } else {
         let file = path.display();
         output::text(&format!(
-            "{file} is a workflow that runs as it is. Change it, then:\n  interlock workflow validate {file}\n\
-             It is found once it lies in `workflows/` of a project, in the user's folder, or in a configured one."
+            "Created {file}, a workflow that works without changes. Edit it, then run:\n  interlock workflow validate {file}\n\
+             Agents find it in `workflows/` of a project, in the user's directory, or in a configured directory."
         ))?;
     }
     Ok(Answer::Yes)
