@@ -123,8 +123,7 @@ fn compiling_names_the_pass_behind_each_line() {
     assert!(document["explanation"].is_array());
     house.expect(&["workflow", "new", "project.starter"], 0);
     let words = house.expect(&["workflow", "compile", "starter.yaml", "--explain"], 0);
-    for expected in
-        ["blocks        | ## Goal", "authored      | Compare what is there", "workflowHash sha256:"]
+    for expected in ["blocks        | ## Goal", "authored      | Compare the result", "workflowHash sha256:"]
     {
         assert!(words.contains(expected), "{expected}: {words}");
     }
