@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::canonical::{self, CanonicalError};
+use crate::encoding;
 
 /// The SHA-256 digest of some bytes.
 ///
@@ -52,7 +53,7 @@ impl Digest {
 
     /// The 64 digits without the prefix, for file names in content-addressed folders.
     pub fn to_hex(self) -> String {
-        self.to_string().split_off(Self::PREFIX.len())
+        encoding::hex(&self.0)
     }
 
     /// Reads the one spelling: the prefix, then 64 digits of `0-9a-f`.
@@ -60,32 +61,20 @@ impl Digest {
     /// # Errors
     /// Anything else, upper-case digits and surrounding spaces included.
     pub fn parse(text: &str) -> Result<Self, DigestError> {
-        let digits = text.strip_prefix(Self::PREFIX).ok_or(DigestError::Prefix)?.as_bytes();
-        if digits.len() != 64 {
-            return Err(DigestError::Length { measured: digits.len() });
+        let digits = text.strip_prefix(Self::PREFIX).ok_or(DigestError::Prefix)?;
+        match encoding::from_lower_hex(digits) {
+            Ok(bytes) => Ok(Self(bytes)),
+            Err(None) => Err(DigestError::Length { measured: digits.len() }),
+            Err(Some(position)) => Err(DigestError::Digit { offset: Self::PREFIX.len() + position }),
         }
-        let mut bytes = [0; 32];
-        for (index, digit) in digits.iter().enumerate() {
-            let nibble = match digit {
-                b'0'..=b'9' => digit - b'0',
-                b'a'..=b'f' => digit - b'a' + 10,
-                _ => return Err(DigestError::Digit { offset: Self::PREFIX.len() + index }),
-            };
-            bytes[index / 2] = bytes[index / 2] << 4 | nibble;
-        }
-        Ok(Self(bytes))
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = String::with_capacity(Self::PREFIX.len() + 64);
         text.push_str(Self::PREFIX);
-        for byte in self.0 {
-            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            text.push(char::from(DIGITS[usize::from(byte & 0xf)]));
-        }
+        encoding::push_hex(&mut text, &self.0);
         formatter.pad(&text)
     }
 }

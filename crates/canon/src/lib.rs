@@ -7,7 +7,7 @@
 //! bytes. Beside them live the other things that must be the same everywhere:
 //! [typed ids](crate::id), [byte budgets](crate::budget) with the one truncation
 //! marker, [the one error envelope](crate::error), and the way to guess what a misspelt
-//! name [was meant to be](crate::nearest), and [moments](crate::time) with their one spelling.
+//! name [was meant to be](crate::nearest), [bytes as text](crate::encoding), and [moments](crate::time) with their one spelling.
 //!
 //! ```
 //! use canon::{digest::Digest, json};
@@ -34,6 +34,7 @@
 pub mod budget;
 pub mod canonical;
 pub mod digest;
+pub mod encoding;
 pub mod error;
 pub mod id;
 pub mod json;

@@ -63,7 +63,7 @@ impl<'a> Cause<'a> {
 
 /// The id of a new session. The caller brings the entropy: this crate has none.
 pub fn session_id(entropy: &[u8; 16]) -> SessionId {
-    SessionId::derived(&["session", &hex(entropy)])
+    SessionId::derived(&["session", &canon::encoding::hex(entropy)])
 }
 
 /// The id of the event at `index`.
@@ -165,14 +165,6 @@ pub fn capability_observation_id(attempt: &AttemptId, index: usize) -> String {
 /// The divergence at `index` of an attempt.
 pub fn divergence_id(attempt: &AttemptId, index: usize) -> String {
     derive_id("divergence_", &[attempt.as_str(), &index.to_string()])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -317,7 +317,7 @@ impl Runs {
         let mut random = [0_u8; 16];
         let filled = self.inner.options.entropy.fill(&mut random);
         filled.map_err(no_entropy)?;
-        Ok(random.iter().fold(prefix.to_owned(), |id, byte| id + &format!("{byte:02x}")))
+        Ok(format!("{prefix}{}", canon::encoding::hex(&random)))
     }
 
     /// The time, as this host knows it.

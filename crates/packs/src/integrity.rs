@@ -40,17 +40,14 @@ impl Integrity {
     pub fn parse_header(text: &str) -> Result<Self, IntegrityError> {
         let text = text.trim();
         let bare = text.strip_prefix("sha256-").unwrap_or(text);
-        let digest = hex(bare).or_else(|| if bare.len() == text.len() { None } else { base64(bare) });
+        let digest = canon::encoding::from_hex(bare)
+            .or_else(|| if bare.len() == text.len() { None } else { base64(bare) });
         digest.map(Self).ok_or_else(|| IntegrityError(crate::name::shown(text)))
     }
 
     /// 64 hexadecimal digits. Content is stored under them.
     pub fn to_hex(self) -> String {
-        use fmt::Write as _;
-        self.0.iter().fold(String::with_capacity(64), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        canon::encoding::hex(&self.0)
     }
 
     /// Whether both are the same, in a time that does not tell where they differ.
@@ -61,19 +58,6 @@ impl Integrity {
 
 fn base64(text: &str) -> Option<[u8; 32]> {
     STANDARD.decode(text).ok()?.try_into().ok()
-}
-
-fn hex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        *byte = value(pair[0])? * 16 + value(pair[1])?;
-    }
-    Some(bytes)
 }
 
 impl fmt::Display for Integrity {

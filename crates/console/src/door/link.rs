@@ -77,7 +77,7 @@ impl SignInLinks {
     ) -> io::Result<String> {
         let mut random = [0; 32];
         entropy.fill(&mut random)?;
-        let code: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let code = canon::encoding::hex(&random);
         let target = Target { key, path: local_path(path).unwrap_or("/").to_owned() };
         let link = OpenLink {
             code: Digest::of_bytes(code.as_bytes()),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use canon::digest::Digest;
+use canon::encoding::hex;
 use canon::time::Timestamp;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use host::console_sessions::{EndedSessions, LIFETIME_MS, SessionName};
@@ -191,10 +192,6 @@ fn mac(secret: &[u8; 32], parts: &[&str]) -> [u8; 32] {
         mac.update(&[0]);
     }
     mac.finalize().into_bytes().into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Session {

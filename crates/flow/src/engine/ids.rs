@@ -61,7 +61,7 @@ fn digest(parts: &[&str]) -> String {
         hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         hash.update(part.as_bytes());
     }
-    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    canon::encoding::hex(&hash.finalize()[..16])
 }
 
 fn base64url(bytes: &[u8]) -> String {

@@ -58,8 +58,6 @@ identifiers! {
 /// The digest of a compiled workflow: what a run is pinned to.
 pub type WorkflowHash = Digest;
 
-const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-
 /// `prefix` and 26 characters of lower-case base32: the first 128 bits of the SHA-256 of the
 /// prefix and the parts, each ended by a NUL so that no two lists of parts look alike.
 pub fn derive_id(prefix: &str, parts: &[&str]) -> String {
@@ -69,22 +67,7 @@ pub fn derive_id(prefix: &str, parts: &[&str]) -> String {
         bytes.push(0);
     }
     let digest = Digest::of_bytes(&bytes);
-    let mut id = String::with_capacity(prefix.len() + 26);
-    id.push_str(prefix);
-    let mut bits = 0_u32;
-    let mut buffer = 0_u32;
-    for byte in &digest.as_bytes()[..16] {
-        buffer = buffer << 8 | u32::from(*byte);
-        bits += 8;
-        while bits >= 5 {
-            bits -= 5;
-            id.push(char::from(BASE32[(buffer >> bits & 31) as usize]));
-        }
-    }
-    if bits > 0 {
-        id.push(char::from(BASE32[(buffer << (5 - bits) & 31) as usize]));
-    }
-    id
+    format!("{prefix}{}", canon::encoding::base32(&digest.as_bytes()[..16]))
 }
 
 /// Makes a dense, zero-based position.

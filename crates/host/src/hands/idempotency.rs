@@ -36,7 +36,7 @@ fn composite(run_id: &str, node_id: &str, payload: &Value) -> String {
 }
 
 fn shown(digest: &[u8]) -> String {
-    digest.iter().take(8).fold("openwop-".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("openwop-{}", canon::encoding::hex(&digest[..8]))
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub enum KeyError {
 pub fn new_key(test: bool, entropy: &dyn Entropy) -> Result<String, KeyError> {
     let mut random = [0_u8; 24];
     entropy.fill(&mut random)?;
-    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = canon::encoding::hex(&random);
     Ok(format!("{}{digits}", if test { TEST_PREFIX } else { LIVE_PREFIX }))
 }
 

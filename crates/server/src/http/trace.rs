@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use canon::encoding::{hex, write_hex};
 use flow::trace::TraceParent;
 use host::system::Entropy;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -35,25 +36,18 @@ impl TraceContext {
 
     /// The id of the trace, as text.
     pub(super) fn id(self) -> String {
-        String::from_utf8_lossy(&digits::<32>(self.trace_id)).into_owned()
+        hex(&self.trace_id.to_be_bytes())
     }
 
     /// The header of the answer.
     pub(super) fn header(self) -> Option<HeaderValue> {
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
-        text[3..35].copy_from_slice(&digits::<32>(self.trace_id));
-        text[36..52].copy_from_slice(&digits::<16>(self.span_id.into()));
+        // Written with every answer, so without an allocation.
+        write_hex(&self.trace_id.to_be_bytes(), &mut text[3..35]);
+        write_hex(&self.span_id.to_be_bytes(), &mut text[36..52]);
         text[54] = if self.sampled { b'1' } else { b'0' };
         HeaderValue::from_bytes(&text).ok()
     }
-}
-
-/// A number in so many hexadecimal digits. Written with every answer, so without `format!`.
-fn digits<const N: usize>(number: u128) -> [u8; N] {
-    std::array::from_fn(|place| {
-        let digit = number >> (4 * (N - 1 - place)) & 0xf;
-        b"0123456789abcdef"[usize::try_from(digit).unwrap_or(0)]
-    })
 }
 
 /// Ids of traces and spans: different from each other and from those of other processes. They are no secrets, so they follow from one

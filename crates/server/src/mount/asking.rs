@@ -218,7 +218,7 @@ impl Asking {
             return Then::Ends;
         }
         self.left -= 1;
-        let id = random.iter().fold("elicitation-".to_owned(), |id, byte| id + &format!("{byte:02x}"));
+        let id = format!("elicitation-{}", canon::encoding::hex(&random));
         // Before it is sent: the answer may be quicker than this.
         let outstanding = self.means.asks.enter(&self.means.client, &id);
         let message = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params});

@@ -148,7 +148,7 @@ pub(super) struct Key(pub(super) PositionKey);
 
 impl From<Key> for String {
     fn from(key: Key) -> Self {
-        key.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        canon::encoding::hex(&key.0)
     }
 }
 
@@ -156,13 +156,6 @@ impl TryFrom<String> for Key {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let mut key = [0; 12];
-        if text.len() != 24 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err("24 hexadecimal digits");
-        }
-        for (position, byte) in key.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * position..2 * position + 2], 16).expect("both are digits");
-        }
-        Ok(Self(key))
+        canon::encoding::from_hex(&text).map(Self).ok_or("24 hexadecimal digits")
     }
 }

@@ -23,8 +23,7 @@ pub(super) fn staged_name(scope: &Scope, op: &str, effect: &str) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    let digest = hash.finalize();
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    canon::encoding::hex(&hash.finalize())
 }
 
 /// Whether the effect was begun.

@@ -7,7 +7,6 @@
 //! that, or written.
 
 use std::collections::BinaryHeap;
-use std::fmt::Write as _;
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, OnceLock};
@@ -38,9 +37,7 @@ pub(super) struct Store {
 /// The name of a file of that content in its folder.
 fn name_of(sha256: &[u8], executable: bool) -> String {
     let mut name = String::with_capacity(66);
-    for byte in sha256 {
-        let _ = write!(name, "{byte:02x}");
-    }
+    canon::encoding::push_hex(&mut name, sha256);
     if executable {
         name.push_str(".x");
     }

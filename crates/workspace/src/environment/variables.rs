@@ -190,6 +190,5 @@ pub(super) fn check_size(name: &str, value: usize, total: usize) -> Result<usize
 pub(super) fn digest(key: &[u8], value: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
     mac.update(value.as_bytes());
-    let bytes = mac.finalize().into_bytes();
-    bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    canon::encoding::hex(&mac.finalize().into_bytes()[..8])
 }

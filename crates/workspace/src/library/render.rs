@@ -55,7 +55,7 @@ pub fn key(params: &RenderParams) -> Result<String, Error> {
     }
     let value = serde_json::to_value(params).expect("texts, lists and JSON values always serialise");
     let digest = Sha256::digest(canon::canonical::string_of(&value).as_bytes());
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(canon::encoding::hex(&digest))
 }
 
 type Outcome = Arc<OnceLock<Result<Arc<Rendering>, Error>>>;

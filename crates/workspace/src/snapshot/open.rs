@@ -8,7 +8,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::listing::{Listed, Listing, Type};
-use super::survey::{BUFFER, hex};
+use super::survey::BUFFER;
 use super::{MAX_LISTING_BYTES, MAX_PACKED_BYTES, check_ratio, corrupt, pack, tar, unreadable};
 use crate::resolve::Content;
 use crate::slot::Slot;
@@ -207,7 +207,7 @@ impl<'f> Archive<'f> {
         } else {
             Content::File(self.spool(member.size, &mut hasher)?)
         };
-        if hex(&hasher.finalize()) != member.sha256 {
+        if canon::encoding::hex(&hasher.finalize()) != member.sha256 {
             return Err(corrupt(format_args!("{:?} has other bytes than were packed", member.path)));
         }
         self.expect(&vec![0; tar::padding(member.size)], &member.path)?;
@@ -264,7 +264,7 @@ fn hash(mut input: impl Read) -> io::Result<String> {
     let mut buffer = vec![0; BUFFER];
     loop {
         match input.read(&mut buffer) {
-            Ok(0) => return Ok(hex(&hasher.finalize())),
+            Ok(0) => return Ok(canon::encoding::hex(&hasher.finalize())),
             Ok(read) => hasher.update(&buffer[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

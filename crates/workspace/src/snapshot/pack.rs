@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use super::listing::{Excluded, Listing, Type};
-use super::survey::{BUFFER, changed, copy_exactly, hex, survey};
+use super::survey::{BUFFER, changed, copy_exactly, survey};
 use super::{MAX_LISTING_BYTES, MAX_PACKED_BYTES, check_ratio, tar};
 use crate::plan::Grant;
 use crate::rooted::Dir;
@@ -128,7 +128,7 @@ fn write(root: &Dir, listing: &Listing, file: &mut File) -> Result<Packed, Error
                 archive.write_all(bytes).map_err(failed)
             })?;
             // It may have changed since it was listed, or between two of its bytes.
-            if hex(&hasher.finalize()) != member.sha256 {
+            if canon::encoding::hex(&hasher.finalize()) != member.sha256 {
                 return Err(changed(&member.path));
             }
             pad(&mut archive, member.size).map_err(failed)?;
@@ -148,7 +148,7 @@ fn write(root: &Dir, listing: &Listing, file: &mut File) -> Result<Packed, Error
     // What could not be unpacked again is not kept: better told now than when it is needed.
     check_ratio(output.bytes, listing.unpacked().saturating_add(length))?;
     Ok(Packed {
-        sha256: hex(&output.hasher.finalize()),
+        sha256: canon::encoding::hex(&output.hasher.finalize()),
         bytes: output.bytes,
         files: listing.files.iter().filter(|member| member.kind != Type::Dir).count() as u64,
         unpacked,

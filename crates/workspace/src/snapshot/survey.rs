@@ -174,7 +174,7 @@ impl Survey<'_> {
         self.add(Listed {
             size: stat.size,
             mode: stat.mode & 0o777,
-            sha256: hex(&hasher.finalize()),
+            sha256: canon::encoding::hex(&hasher.finalize()),
             mtime: u64::try_from(seconds).unwrap_or(0),
             ..empty(path)
         })
@@ -253,9 +253,4 @@ pub(super) fn copy_exactly(
 /// The refusal when a file is not what it was a moment ago.
 pub(super) fn changed(path: &str) -> Error {
     Error::new(Code::SnapshotFileChanged, format!("{path} changed while it was packed")).detail("path", path)
-}
-
-/// A hash as text.
-pub(super) fn hex(hash: &[u8]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

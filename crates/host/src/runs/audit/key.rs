@@ -8,6 +8,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use canon::encoding::{from_hex, hex};
 use ed25519_dalek::{Signature, Signer as _, SigningKey};
 
 use crate::system::Entropy;
@@ -43,7 +44,6 @@ impl AuditKey {
         let mut random = [0; 40];
         entropy.fill(&mut random)?;
         let (seed, name) = random.split_at(32);
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let temporary = folder.join(format!("{FILE}-{}.tmp", hex(name)));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(hex(seed).as_bytes())?;
@@ -67,7 +67,7 @@ impl AuditKey {
         };
         let mut text = String::new();
         file.take(128).read_to_string(&mut text)?;
-        let seed = parse(text.trim_end());
+        let seed = from_hex(text.trim_end());
         let seed = seed.ok_or_else(|| {
             let message = "the key of the audit log is damaged; put the file back from a backup";
             io::Error::new(io::ErrorKind::InvalidData, message)
@@ -88,19 +88,6 @@ impl AuditKey {
         Signature::from_slice(signature)
             .is_ok_and(|signature| self.0.verifying_key().verify_strict(statement, &signature).is_ok())
     }
-}
-
-/// Sixty-four hexadecimal digits.
-fn parse(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let mut seed = [0; 32];
-    for (byte, pair) in seed.iter_mut().zip(digits.chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(seed)
 }
 
 #[cfg(test)]

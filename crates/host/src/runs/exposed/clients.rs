@@ -27,7 +27,7 @@ struct Client {
 impl Runs {
     /// A name for the session of a client, out of bytes that nobody can guess.
     pub fn name_client(&self, caller: &Caller, random: [u8; 16], elicits: bool) -> String {
-        let name = random.iter().fold(String::new(), |name, byte| name + &format!("{byte:02x}"));
+        let name = canon::encoding::hex(&random);
         let Some(secret) = self.inner.options.token_secrets.first().filter(|_| elicits) else { return name };
         signed::seal(Domain::MCP_CLIENT, &Client { name, of: of(caller), elicits }, secret)
     }

@@ -314,8 +314,7 @@ fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
     mac.update(seconds.to_string().as_bytes());
     mac.update(b".");
     mac.update(body);
-    let digits = mac.finalize().into_bytes();
-    digits.iter().fold("sha256=".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("sha256={}", canon::encoding::hex(&mac.finalize().into_bytes()))
 }
 
 #[cfg(test)]

@@ -86,12 +86,9 @@ fn real(real: f64) -> Value {
 
 fn uuid(raw: &[u8]) -> Result<String, Unreadable> {
     let raw: [u8; 16] = raw.try_into()?;
-    let mut text = String::with_capacity(36);
-    for (place, byte) in raw.into_iter().enumerate() {
-        if matches!(place, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
+    let mut text = canon::encoding::hex(&raw);
+    for hyphen in [20, 16, 12, 8] {
+        text.insert(hyphen, '-');
     }
     Ok(text)
 }

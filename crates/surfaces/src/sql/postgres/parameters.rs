@@ -1,7 +1,6 @@
 //! Values on their way to the server: as texts, which the server reads as the types that it inferred.
 
 use std::error::Error;
-use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -66,12 +65,7 @@ fn whole(number: &Number) -> String {
 
 fn bytes_of(text: &str) -> Result<String, Unfit> {
     let bytes = STANDARD.decode(text).map_err(|_| Unfit("bytes are given as base64".to_owned()))?;
-    let mut hex = String::with_capacity(2 + 2 * bytes.len());
-    hex.push_str("\\x");
-    for byte in bytes {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    Ok(hex)
+    Ok(format!("\\x{}", canon::encoding::hex(&bytes)))
 }
 
 /// A list as the server writes it: every element in quotes, null without.

@@ -73,11 +73,7 @@ fn encoded(name: &str) -> String {
     }
     if text.len() > LONGEST {
         // No name is encoded so: `=s` is no byte.
-        let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
-        text = digest.iter().fold("=sha256-".to_owned(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        text = format!("=sha256-{}", canon::encoding::hex(&Sha256::digest(name.as_bytes())));
     }
     text
 }
