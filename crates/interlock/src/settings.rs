@@ -243,9 +243,9 @@ impl Settings {
             plugins_url: optional(file.plugins_url),
             finished_runs: optional(file.finished_runs),
             answers: file.answers.unwrap_or(Setting { value: Span::DAY, origin: Origin::Default }),
-            key_limit: or_default(file.key_limit),
-            tenant_limit: or_default(file.tenant_limit),
-            route_limit: or_default(file.route_limit),
+            key_limit: limit(file.key_per_second, file.key_burst),
+            tenant_limit: limit(file.tenant_per_second, file.tenant_burst),
+            route_limit: limit(file.route_per_second, file.route_burst),
             append_bytes: size(file.append_bytes, 16),
             run_bytes: size(file.run_bytes, 256),
             pattern_bytes: size(file.pattern_bytes, 64),
@@ -271,6 +271,20 @@ fn optional<T>(setting: Option<Setting<T>>) -> Setting<Option<T>> {
         Some(Setting { value, origin }) => Setting { value: Some(value), origin },
         None => Setting { value: None, origin: Origin::Default },
     }
+}
+
+/// Both numbers of a limit. The line of the last one is where the limit came from.
+fn limit(per_second: Option<Setting<u32>>, burst: Option<Setting<u32>>) -> Setting<Limit> {
+    let value = Limit {
+        per_second: per_second.as_ref().map(|setting| setting.value),
+        burst: burst.as_ref().map(|setting| setting.value),
+    };
+    let line = |setting: &Setting<u32>| match setting.origin {
+        Origin::File { line, .. } => line,
+        Origin::Flag(_) | Origin::Environment(_) | Origin::Default => 0,
+    };
+    let last = per_second.into_iter().chain(burst).max_by_key(line);
+    Setting { value, origin: last.map_or(Origin::Default, |setting| setting.origin) }
 }
 
 /// What the file says, or so many mebibytes.

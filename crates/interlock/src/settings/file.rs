@@ -1,4 +1,8 @@
 //! The settings file: TOML, read strictly.
+//!
+//! [`keys!`] below declares every key once: how it is written, the field that it fills, the type of the field, and the
+//! function that reads it. The struct, the list of known keys and the reader all follow from it. A reader says what it
+//! wanted where it did not get it; serde's messages name types of Rust instead.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,100 +13,79 @@ use std::path::{Path, PathBuf};
 
 use canon::error::Envelope;
 use canon::nearest::nearest;
-use toml_edit::{Document, Item, Table, Value};
+use toml_edit::{Document, Item, TableLike, Value};
 
-use super::values::{ByteSize, Limit, McpServer, Sections, Span};
+use super::values::{ByteSize, McpServer, Sections, Span};
 use super::{Origin, Setting};
 use crate::failure::{CommandErrorCode, Failure};
 
 /// The longest settings file.
 const FILE_BYTES: usize = 256 * 1024;
 
-/// The greatest rate that can be set: more than one process answers.
-const MAX_RATE: u32 = 1_000_000;
+/// The greatest rate, and the most connections of one address: more than one process can have.
+const MAX_COUNT: u32 = 1_000_000;
 
-/// The most connections that one address can be given: more than one process has files for.
-const MAX_CONNECTIONS: u32 = 1_000_000;
+macro_rules! keys {
+    ($($key:literal => $field:ident: $type:ty = $read:ident;)+) => {
+        /// Every key there is, as it would be written with dots.
+        const KEYS: &[&str] = &[$($key),+];
 
-/// Every key there is, as it would be written with dots.
-const KEYS: [&str; 29] = [
-    "data_dir",
-    "datasources",
-    "envelopes",
-    "guide.workflow_dirs",
-    "guide.workspace_roots",
-    "limits.append_bytes",
-    "limits.pattern_bytes",
-    "limits.run_bytes",
-    "mcp.mount",
-    "mcp.servers",
-    "models",
-    "otlp.endpoint",
-    "otlp.headers",
-    "packs.fuel",
-    "plugins.listen",
-    "plugins.public_url",
-    "rate_limits.key.burst",
-    "rate_limits.key.per_second",
-    "rate_limits.route.burst",
-    "rate_limits.route.per_second",
-    "rate_limits.tenant.burst",
-    "rate_limits.tenant.per_second",
-    "registry.public",
-    "retention.answers",
-    "retention.finished_runs",
-    "secrets",
-    "server.allowed_origins",
-    "server.connections_per_address",
-    "server.public_url",
-];
+        /// What a settings file says.
+        #[derive(Clone, Debug, Default)]
+        pub(super) struct FileSettings {
+            $(pub(super) $field: Option<Setting<$type>>,)+
+        }
 
-/// The tables that the keys stand in.
-const TABLES: [&str; 13] = [
-    "guide",
-    "limits",
-    "mcp",
-    "otlp",
-    "packs",
-    "plugins",
-    "rate_limits",
-    "rate_limits.key",
-    "rate_limits.route",
-    "rate_limits.tenant",
-    "registry",
-    "retention",
-    "server",
-];
+        impl FileSettings {
+            /// Takes the value of a key. Says whether there is such a key.
+            fn take(&mut self, entry: &Entry<'_>) -> Result<bool, Failure> {
+                match entry.key {
+                    $($key => {
+                        self.$field = Some(Setting { value: entry.$read()?, origin: entry.origin() });
+                    })+
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+        }
+    };
+}
 
-/// What a settings file says.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FileSettings {
-    pub(super) data_dir: Option<Setting<PathBuf>>,
-    pub(super) workflow_dirs: Option<Setting<Vec<PathBuf>>>,
-    pub(super) workspace_roots: Option<Setting<Vec<PathBuf>>>,
-    pub(super) public_url: Option<Setting<String>>,
-    pub(super) allowed_origins: Option<Setting<Vec<String>>>,
-    pub(super) secrets: Option<Setting<BTreeMap<String, String>>>,
-    pub(super) models: Option<Setting<Sections>>,
-    pub(super) datasources: Option<Setting<Sections>>,
-    pub(super) envelopes: Option<Setting<Sections>>,
-    pub(super) mcp_mount: Option<Setting<bool>>,
-    pub(super) open_registry: Option<Setting<bool>>,
-    pub(super) mcp_servers: Option<Setting<BTreeMap<String, McpServer>>>,
-    pub(super) otlp_endpoint: Option<Setting<String>>,
-    pub(super) pack_fuel: Option<Setting<u64>>,
-    pub(super) plugins_listen: Option<Setting<SocketAddr>>,
-    pub(super) plugins_url: Option<Setting<String>>,
-    pub(super) otlp_headers: Option<Setting<BTreeMap<String, String>>>,
-    pub(super) finished_runs: Option<Setting<Span>>,
-    pub(super) answers: Option<Setting<Span>>,
-    pub(super) key_limit: Option<Setting<Limit>>,
-    pub(super) tenant_limit: Option<Setting<Limit>>,
-    pub(super) route_limit: Option<Setting<Limit>>,
-    pub(super) append_bytes: Option<Setting<ByteSize>>,
-    pub(super) run_bytes: Option<Setting<ByteSize>>,
-    pub(super) pattern_bytes: Option<Setting<ByteSize>>,
-    pub(super) connections_per_address: Option<Setting<u32>>,
+keys! {
+    "data_dir" => data_dir: PathBuf = path;
+    "datasources" => datasources: Sections = datasources;
+    "envelopes" => envelopes: Sections = envelopes;
+    "guide.workflow_dirs" => workflow_dirs: Vec<PathBuf> = paths;
+    "guide.workspace_roots" => workspace_roots: Vec<PathBuf> = paths;
+    "limits.append_bytes" => append_bytes: ByteSize = byte_size;
+    "limits.pattern_bytes" => pattern_bytes: ByteSize = byte_size;
+    "limits.run_bytes" => run_bytes: ByteSize = byte_size;
+    "mcp.mount" => mcp_mount: bool = flag;
+    "mcp.servers" => mcp_servers: BTreeMap<String, McpServer> = servers;
+    "models" => models: Sections = models;
+    "otlp.endpoint" => otlp_endpoint: String = url;
+    "otlp.headers" => otlp_headers: BTreeMap<String, String> = references;
+    "packs.fuel" => pack_fuel: u64 = fuel;
+    "plugins.listen" => plugins_listen: SocketAddr = address;
+    "plugins.public_url" => plugins_url: String = web_origin;
+    "rate_limits.key.burst" => key_burst: u32 = count;
+    "rate_limits.key.per_second" => key_per_second: u32 = count;
+    "rate_limits.route.burst" => route_burst: u32 = count;
+    "rate_limits.route.per_second" => route_per_second: u32 = count;
+    "rate_limits.tenant.burst" => tenant_burst: u32 = count;
+    "rate_limits.tenant.per_second" => tenant_per_second: u32 = count;
+    "registry.public" => open_registry: bool = flag;
+    "retention.answers" => answers: Span = span;
+    "retention.finished_runs" => finished_runs: Span = span;
+    "secrets" => secrets: BTreeMap<String, String> = references;
+    "server.allowed_origins" => allowed_origins: Vec<String> = web_origins;
+    "server.connections_per_address" => connections_per_address: u32 = count;
+    "server.public_url" => public_url: String = url;
+}
+
+/// The tables that the keys are in: everything before a dot.
+fn tables() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().flat_map(|key| key.match_indices('.').map(|(dot, _)| &key[..dot]))
 }
 
 impl FileSettings {
@@ -129,7 +112,7 @@ impl FileSettings {
                 .invalid(
                     CommandErrorCode::ConfigInvalid,
                     text.find("data_dir").map(|start| start..start),
-                    "`data_dir` stands in a file that lies in the data directory already",
+                    "`data_dir` cannot be set in the settings file inside the data directory",
                 )
                 .suggest("Remove it, and use INTERLOCK_HOME, --data-dir, or a file given with --config.")
                 .into()),
@@ -181,301 +164,21 @@ impl Reader<'_> {
         Ok(settings)
     }
 
-    fn table(&self, prefix: &str, table: &Table, settings: &mut FileSettings) -> Result<(), Failure> {
-        for (name, item) in table {
+    fn table(&self, prefix: &str, table: &dyn TableLike, settings: &mut FileSettings) -> Result<(), Failure> {
+        for (name, item) in table.iter() {
             let span = table.key(name).and_then(toml_edit::Key::span).or_else(|| item.span());
             let key = format!("{prefix}{name}");
-            match key.as_str() {
-                "data_dir" => {
-                    let value =
-                        self.below(item.as_str().ok_or_else(|| self.wrong(&key, item, "a path in quotes"))?);
-                    settings.data_dir = Some(Setting { value, origin: self.origin(span) });
-                }
-                key if TABLES.contains(&key) => {
-                    let inner = item.as_table_like().ok_or_else(|| self.wrong(key, item, "a table"))?;
-                    let prefix = format!("{key}.");
-                    match item.as_table() {
-                        Some(inner) => self.table(&prefix, inner, settings)?,
-                        // `guide = { … }`, which has no table of its own.
-                        None => {
-                            let inner: Table =
-                                inner.iter().map(|(name, item)| (name.to_owned(), item.clone())).collect();
-                            self.table(&prefix, &inner, settings)?;
-                        }
-                    }
-                }
-                "server.public_url" => {
-                    let url = item.as_str().ok_or_else(|| self.wrong(&key, item, "a URL in quotes"))?;
-                    settings.public_url = Some(Setting { value: url.to_owned(), origin: self.origin(span) });
-                }
-                "server.allowed_origins" => {
-                    let wrong = || self.wrong(&key, item, "a list of origins such as `https://app.example`");
-                    let list = item.as_array().ok_or_else(wrong)?;
-                    let origin = |value: &Value| origin_of(value.as_str()?);
-                    let value = list.iter().map(origin).collect::<Option<_>>().ok_or_else(wrong)?;
-                    settings.allowed_origins = Some(Setting { value, origin: self.origin(span) });
-                }
-                "server.connections_per_address" => {
-                    let wanted = format!("an integer from 1 to {MAX_CONNECTIONS}");
-                    let value = item.as_integer().and_then(|value| u32::try_from(value).ok());
-                    let value = value.filter(|value| (1..=MAX_CONNECTIONS).contains(value));
-                    let value = value.ok_or_else(|| self.wrong(&key, item, &wanted))?;
-                    settings.connections_per_address = Some(Setting { value, origin: self.origin(span) });
-                }
-                "limits.append_bytes" => settings.append_bytes = Some(self.byte_size(&key, item, span)?),
-                "limits.run_bytes" => settings.run_bytes = Some(self.byte_size(&key, item, span)?),
-                "limits.pattern_bytes" => settings.pattern_bytes = Some(self.byte_size(&key, item, span)?),
-                "secrets" => {
-                    settings.secrets =
-                        Some(Setting { value: self.references(&key, item)?, origin: self.origin(span) });
-                }
-                "models" => {
-                    let known = ["kind", "base_url", "secret", "model", "default"];
-                    settings.models = Some(Setting {
-                        value: self.sections(&key, item, &known)?,
-                        origin: self.origin(span),
-                    });
-                }
-                "datasources" => {
-                    let known = ["kind", "url", "tenants"];
-                    settings.datasources = Some(Setting {
-                        value: self.sections(&key, item, &known)?,
-                        origin: self.origin(span),
-                    });
-                }
-                "envelopes" => {
-                    let known = ["schema", "version"];
-                    settings.envelopes = Some(Setting {
-                        value: self.sections(&key, item, &known)?,
-                        origin: self.origin(span),
-                    });
-                }
-                "mcp.mount" => {
-                    let value = item.as_bool().ok_or_else(|| self.wrong(&key, item, "true or false"))?;
-                    settings.mcp_mount = Some(Setting { value, origin: self.origin(span) });
-                }
-                "registry.public" => {
-                    let value = item.as_bool().ok_or_else(|| self.wrong(&key, item, "true or false"))?;
-                    settings.open_registry = Some(Setting { value, origin: self.origin(span) });
-                }
-                "mcp.servers" => {
-                    settings.mcp_servers =
-                        Some(Setting { value: self.servers(&key, item)?, origin: self.origin(span) });
-                }
-                "otlp.headers" => {
-                    settings.otlp_headers =
-                        Some(Setting { value: self.references(&key, item)?, origin: self.origin(span) });
-                }
-                "otlp.endpoint" => {
-                    let url = item.as_str().ok_or_else(|| self.wrong(&key, item, "a URL in quotes"))?;
-                    settings.otlp_endpoint =
-                        Some(Setting { value: url.to_owned(), origin: self.origin(span) });
-                }
-                "packs.fuel" => {
-                    let wrong = || self.wrong(&key, item, "a whole number above 0");
-                    let value = item.as_integer().and_then(|fuel| u64::try_from(fuel).ok());
-                    let value = value.filter(|fuel| *fuel > 0).ok_or_else(wrong)?;
-                    settings.pack_fuel = Some(Setting { value, origin: self.origin(span) });
-                }
-                "plugins.listen" => {
-                    let wrong = || self.wrong(&key, item, "an address in quotes, such as `127.0.0.1:7718`");
-                    let value = item.as_str().and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
-                    settings.plugins_listen = Some(Setting { value, origin: self.origin(span) });
-                }
-                "plugins.public_url" => {
-                    let wrong = || self.wrong(&key, item, "an origin such as `https://plugins.example`");
-                    let value = item.as_str().and_then(origin_of).ok_or_else(wrong)?;
-                    settings.plugins_url = Some(Setting { value, origin: self.origin(span) });
-                }
-                "retention.finished_runs" => {
-                    settings.finished_runs =
-                        Some(Setting { value: self.span(&key, item)?, origin: self.origin(span) });
-                }
-                "retention.answers" => {
-                    settings.answers =
-                        Some(Setting { value: self.span(&key, item)?, origin: self.origin(span) });
-                }
-                key if key.starts_with("rate_limits.") => self.rate(key, item, span, settings)?,
-                "guide.workflow_dirs" => {
-                    settings.workflow_dirs =
-                        Some(Setting { value: self.paths(&key, item)?, origin: self.origin(span) });
-                }
-                "guide.workspace_roots" => {
-                    settings.workspace_roots =
-                        Some(Setting { value: self.paths(&key, item)?, origin: self.origin(span) });
-                }
-                _ => return Err(self.unknown(&key, span)),
+            let entry = Entry { reader: self, key: &key, item, span };
+            if settings.take(&entry)? {
+                continue;
             }
+            if !tables().any(|table| table == key) {
+                return Err(entry.unknown());
+            }
+            let inner = item.as_table_like().ok_or_else(|| entry.wrong("a table"))?;
+            self.table(&format!("{key}."), inner, settings)?;
         }
         Ok(())
-    }
-
-    /// One number of a limit. The line of the last one is where the limit came from.
-    fn rate(
-        &self,
-        key: &str,
-        item: &Item,
-        span: Option<Range<usize>>,
-        settings: &mut FileSettings,
-    ) -> Result<(), Failure> {
-        let (limit, number) = match key {
-            "rate_limits.key.per_second" => (&mut settings.key_limit, true),
-            "rate_limits.key.burst" => (&mut settings.key_limit, false),
-            "rate_limits.tenant.per_second" => (&mut settings.tenant_limit, true),
-            "rate_limits.tenant.burst" => (&mut settings.tenant_limit, false),
-            "rate_limits.route.per_second" => (&mut settings.route_limit, true),
-            "rate_limits.route.burst" => (&mut settings.route_limit, false),
-            _ => return Err(self.unknown(key, span)),
-        };
-        let value = item.as_integer().and_then(|value| u32::try_from(value).ok());
-        let value = value.filter(|value| (1..=MAX_RATE).contains(value));
-        let value =
-            value.ok_or_else(|| self.wrong(key, item, &format!("an integer from 1 to {MAX_RATE}")))?;
-        let mut known = limit.as_ref().map(|known| known.value).unwrap_or_default();
-        if number {
-            known.per_second = Some(value);
-        } else {
-            known.burst = Some(value);
-        }
-        *limit = Some(Setting { value: known, origin: self.origin(span) });
-        Ok(())
-    }
-
-    /// A number of bytes.
-    fn byte_size(
-        &self,
-        key: &str,
-        item: &Item,
-        span: Option<Range<usize>>,
-    ) -> Result<Setting<ByteSize>, Failure> {
-        let number = item.as_integer().and_then(|bytes| u64::try_from(bytes).ok()).and_then(ByteSize::new);
-        let value = number.or_else(|| item.as_str().and_then(ByteSize::parse));
-        let wanted = "a size from 1 KiB to 1024 GiB, such as \"16 MiB\" or a number of bytes";
-        let value = value.ok_or_else(|| self.wrong(key, item, wanted))?;
-        Ok(Setting { value, origin: self.origin(span) })
-    }
-
-    /// A time.
-    fn span(&self, key: &str, item: &Item) -> Result<Span, Failure> {
-        let span = item.as_str().and_then(Span::parse);
-        span.ok_or_else(|| self.wrong(key, item, "a time in quotes, such as \"12h\" or \"30d\""))
-    }
-
-    /// Names with references to secrets.
-    fn references(&self, key: &str, item: &Item) -> Result<BTreeMap<String, String>, Failure> {
-        let wrong = || self.wrong(key, item, "a table of references such as `env:NAME`");
-        let references = item.as_table_like().ok_or_else(wrong)?.iter();
-        let references = references.map(|(name, item)| Some((name.to_owned(), item.as_str()?.to_owned())));
-        references.collect::<Option<BTreeMap<_, _>>>().ok_or_else(wrong)
-    }
-
-    /// Tables by name, each with some of these texts in it.
-    fn sections(&self, key: &str, item: &Item, known: &[&str]) -> Result<Sections, Failure> {
-        let wrong = || self.wrong(key, item, "a table of named tables");
-        let mut sections = Sections::new();
-        for (name, section) in item.as_table_like().ok_or_else(wrong)?.iter() {
-            let mut members = BTreeMap::new();
-            for (member, value) in section.as_table_like().ok_or_else(wrong)?.iter() {
-                let path = format!("{key}.{name}.{member}");
-                if !known.contains(&member) {
-                    let suggestion = format!(
-                        "It has {}.",
-                        known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-                    );
-                    let message = format!("there is no setting `{path}`");
-                    let envelope = self.invalid(CommandErrorCode::ConfigUnknownKey, value.span(), &message);
-                    return Err(envelope.suggest(suggestion).detail("key", path).into());
-                }
-                let text = match value.as_bool() {
-                    Some(flag) => flag.to_string(),
-                    None => {
-                        value.as_str().ok_or_else(|| self.wrong(&path, value, "a text in quotes"))?.to_owned()
-                    }
-                };
-                members.insert(member.to_owned(), text);
-            }
-            sections.insert(name.to_owned(), members);
-        }
-        Ok(sections)
-    }
-
-    /// Other MCP servers, by id.
-    fn servers(&self, key: &str, item: &Item) -> Result<BTreeMap<String, McpServer>, Failure> {
-        let all = item.as_table_like().ok_or_else(|| self.wrong(key, item, "a table for each server"))?;
-        let mut servers = BTreeMap::new();
-        for (id, item) in all.iter() {
-            let key = format!("{key}.{id}");
-            let wanted = "a table with `url` and, where they are needed, `secret` and `tenants`";
-            let members = item.as_table_like().ok_or_else(|| self.wrong(&key, item, wanted))?;
-            let (mut url, mut server) = (None, McpServer::default());
-            for (name, item) in members.iter() {
-                let inner = format!("{key}.{name}");
-                let text = || item.as_str().ok_or_else(|| self.wrong(&inner, item, "a text in quotes"));
-                match name {
-                    "url" => url = Some(text()?.to_owned()),
-                    "secret" => server.secret = Some(text()?.to_owned()),
-                    "tenants" => {
-                        let wrong = || self.wrong(&inner, item, "a list of names in quotes");
-                        let names = item.as_array().ok_or_else(wrong)?.iter();
-                        let names = names.map(|name| name.as_str().map(str::to_owned));
-                        server.tenants = names.collect::<Option<_>>().ok_or_else(wrong)?;
-                    }
-                    _ => return Err(self.unknown(&inner, item.span())),
-                }
-            }
-            server.url = url.ok_or_else(|| self.wrong(&key, item, wanted))?;
-            servers.insert(id.to_owned(), server);
-        }
-        Ok(servers)
-    }
-
-    fn paths(&self, key: &str, item: &Item) -> Result<Vec<PathBuf>, Failure> {
-        let wrong = || self.wrong(key, item, "a list of paths in quotes");
-        let list = item.as_array().ok_or_else(wrong)?;
-        let path = |value: &Value| value.as_str().map(|text| self.below(text)).ok_or_else(wrong);
-        list.iter().map(path).collect()
-    }
-
-    /// A path, from where the file is.
-    fn below(&self, text: &str) -> PathBuf {
-        self.path.parent().unwrap_or(Path::new("/")).join(text)
-    }
-
-    fn origin(&self, span: Option<Range<usize>>) -> Origin {
-        let line = span.map_or(1, |span| self.position(span.start).0);
-        Origin::File { path: self.path.to_owned(), line }
-    }
-
-    fn wrong(&self, key: &str, item: &Item, wanted: &str) -> Failure {
-        let message = format!("`{key}` is {} and should be {wanted}", item.type_name());
-        self.invalid(CommandErrorCode::ConfigInvalid, item.span(), &message)
-            .suggest(format!("Write {wanted}."))
-            .detail("key", key)
-            .into()
-    }
-
-    fn unknown(&self, key: &str, span: Option<Range<usize>>) -> Failure {
-        let near = nearest(key, KEYS.iter().chain(&TABLES), 1).first().map(|near| (**near).to_owned());
-        // The last part may be right in another place.
-        let last = key.rsplit('.').next().unwrap_or(key);
-        let near = near.or_else(|| {
-            let lasts = KEYS.iter().map(|key| key.rsplit('.').next().unwrap_or(key));
-            let found = nearest(last, lasts, 1).first().map(|near| (*near).to_owned())?;
-            KEYS.iter().find(|key| key.ends_with(found.as_str())).map(|key| (*key).to_owned())
-        });
-        let suggestion = match &near {
-            Some(near) => format!("Did you mean `{near}`? Settings that nothing reads are refused."),
-            None => format!("Remove it; the settings are {}.", KEYS.map(|key| format!("`{key}`")).join(", ")),
-        };
-        let shown: String = key.chars().take(80).collect();
-        let envelope = self
-            .invalid(CommandErrorCode::ConfigUnknownKey, span, &format!("there is no setting `{shown}`"))
-            .suggest(suggestion)
-            .detail("key", shown);
-        match near {
-            Some(near) => envelope.detail("nearest", near).into(),
-            None => envelope.into(),
-        }
     }
 
     fn invalid(&self, code: CommandErrorCode, span: Option<Range<usize>>, message: &str) -> Envelope {
@@ -494,6 +197,204 @@ impl Reader<'_> {
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         (line, column)
     }
+}
+
+/// One key of the file and what is written for it.
+struct Entry<'a> {
+    reader: &'a Reader<'a>,
+    /// With dots, from the top of the file.
+    key: &'a str,
+    item: &'a Item,
+    /// Where the key is.
+    span: Option<Range<usize>>,
+}
+
+impl<'a> Entry<'a> {
+    /// The value, if `read` finds what is wanted.
+    fn wanted<T>(&self, wanted: &str, read: impl FnOnce(&'a Item) -> Option<T>) -> Result<T, Failure> {
+        read(self.item).ok_or_else(|| self.wrong(wanted))
+    }
+
+    fn flag(&self) -> Result<bool, Failure> {
+        self.wanted("true or false", Item::as_bool)
+    }
+
+    fn text(&self) -> Result<String, Failure> {
+        self.wanted("a text in quotes", |item| item.as_str().map(str::to_owned))
+    }
+
+    fn url(&self) -> Result<String, Failure> {
+        self.wanted("a URL in quotes", |item| item.as_str().map(str::to_owned))
+    }
+
+    fn web_origin(&self) -> Result<String, Failure> {
+        self.wanted("an origin such as `https://plugins.example`", |item| item.as_str().and_then(origin_of))
+    }
+
+    fn web_origins(&self) -> Result<Vec<String>, Failure> {
+        self.wanted("a list of origins such as `https://app.example`", |item| list(item, origin_of))
+    }
+
+    fn names(&self) -> Result<Vec<String>, Failure> {
+        self.wanted("a list of names in quotes", |item| list(item, |name| Some(name.to_owned())))
+    }
+
+    fn address(&self) -> Result<SocketAddr, Failure> {
+        self.wanted("an address in quotes, such as `127.0.0.1:7718`", |item| item.as_str()?.parse().ok())
+    }
+
+    fn path(&self) -> Result<PathBuf, Failure> {
+        self.wanted("a path in quotes", |item| item.as_str().map(|text| self.below(text)))
+    }
+
+    fn paths(&self) -> Result<Vec<PathBuf>, Failure> {
+        self.wanted("a list of paths in quotes", |item| list(item, |text| Some(self.below(text))))
+    }
+
+    /// A path, from where the file is.
+    fn below(&self, text: &str) -> PathBuf {
+        self.reader.path.parent().unwrap_or(Path::new("/")).join(text)
+    }
+
+    fn count(&self) -> Result<u32, Failure> {
+        self.wanted(&format!("an integer from 1 to {MAX_COUNT}"), |item| {
+            u32::try_from(item.as_integer()?).ok().filter(|count| (1..=MAX_COUNT).contains(count))
+        })
+    }
+
+    fn fuel(&self) -> Result<u64, Failure> {
+        self.wanted("a whole number above 0", |item| {
+            u64::try_from(item.as_integer()?).ok().filter(|fuel| *fuel > 0)
+        })
+    }
+
+    fn byte_size(&self) -> Result<ByteSize, Failure> {
+        self.wanted("a size from 1 KiB to 1024 GiB, such as \"16 MiB\" or a number of bytes", |item| {
+            let number = item.as_integer().and_then(|bytes| u64::try_from(bytes).ok());
+            number.and_then(ByteSize::new).or_else(|| ByteSize::parse(item.as_str()?))
+        })
+    }
+
+    fn span(&self) -> Result<Span, Failure> {
+        self.wanted("a time in quotes, such as \"12h\" or \"30d\"", |item| Span::parse(item.as_str()?))
+    }
+
+    /// Names with references to secrets.
+    fn references(&self) -> Result<BTreeMap<String, String>, Failure> {
+        self.wanted("a table of references such as `env:NAME`", |item| {
+            let references = item.as_table_like()?.iter();
+            references.map(|(name, item)| Some((name.to_owned(), item.as_str()?.to_owned()))).collect()
+        })
+    }
+
+    fn models(&self) -> Result<Sections, Failure> {
+        self.sections(&["kind", "base_url", "secret", "model", "default"])
+    }
+
+    fn datasources(&self) -> Result<Sections, Failure> {
+        self.sections(&["kind", "url", "tenants"])
+    }
+
+    fn envelopes(&self) -> Result<Sections, Failure> {
+        self.sections(&["schema", "version"])
+    }
+
+    /// Tables by name, each with some of these texts in it.
+    fn sections(&self, known: &[&str]) -> Result<Sections, Failure> {
+        let wanted = "a table of named tables";
+        let mut sections = Sections::new();
+        for (name, section) in self.wanted(wanted, Item::as_table_like)?.iter() {
+            let mut members = BTreeMap::new();
+            for (member, item) in section.as_table_like().ok_or_else(|| self.wrong(wanted))?.iter() {
+                let key = format!("{}.{name}.{member}", self.key);
+                let entry = Entry { key: &key, item, span: item.span(), ..*self };
+                if !known.contains(&member) {
+                    let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+                    return Err(entry.no_such_key().suggest(format!("It has {}.", known.join(", "))).into());
+                }
+                let text = item.as_bool().map_or_else(|| entry.text(), |flag| Ok(flag.to_string()))?;
+                members.insert(member.to_owned(), text);
+            }
+            sections.insert(name.to_owned(), members);
+        }
+        Ok(sections)
+    }
+
+    /// Other MCP servers, by id.
+    fn servers(&self) -> Result<BTreeMap<String, McpServer>, Failure> {
+        let mut servers = BTreeMap::new();
+        for (id, item) in self.wanted("a table for each server", Item::as_table_like)?.iter() {
+            let key = format!("{}.{id}", self.key);
+            servers.insert(id.to_owned(), Entry { key: &key, item, span: item.span(), ..*self }.server()?);
+        }
+        Ok(servers)
+    }
+
+    fn server(&self) -> Result<McpServer, Failure> {
+        let wanted = "a table with `url` and, where they are needed, `secret` and `tenants`";
+        let (mut url, mut server) = (None, McpServer::default());
+        for (name, item) in self.wanted(wanted, Item::as_table_like)?.iter() {
+            let key = format!("{}.{name}", self.key);
+            let entry = Entry { key: &key, item, span: item.span(), ..*self };
+            match name {
+                "url" => url = Some(entry.text()?),
+                "secret" => server.secret = Some(entry.text()?),
+                "tenants" => server.tenants = entry.names()?,
+                _ => return Err(entry.unknown()),
+            }
+        }
+        server.url = url.ok_or_else(|| self.wrong(wanted))?;
+        Ok(server)
+    }
+
+    fn origin(&self) -> Origin {
+        let line = self.span.as_ref().map_or(1, |span| self.reader.position(span.start).0);
+        Origin::File { path: self.reader.path.to_owned(), line }
+    }
+
+    fn wrong(&self, wanted: &str) -> Failure {
+        let message = format!("`{}` is {} and should be {wanted}", self.key, self.item.type_name());
+        self.reader
+            .invalid(CommandErrorCode::ConfigInvalid, self.item.span(), &message)
+            .suggest(format!("Write {wanted}."))
+            .detail("key", self.key)
+            .into()
+    }
+
+    fn no_such_key(&self) -> Envelope {
+        let shown: String = self.key.chars().take(80).collect();
+        let message = format!("there is no setting `{shown}`");
+        self.reader
+            .invalid(CommandErrorCode::ConfigUnknownKey, self.span.clone(), &message)
+            .detail("key", shown)
+    }
+
+    fn unknown(&self) -> Failure {
+        let near = nearest(self.key, KEYS.iter().copied().chain(tables()), 1).first().copied();
+        let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
+        // The last part may be right in another place.
+        let near = near.or_else(|| {
+            let own = self.key.rsplit('.').next().unwrap_or(self.key);
+            let found = *nearest(own, KEYS.iter().copied().map(last), 1).first()?;
+            KEYS.iter().copied().find(|key| last(key) == found)
+        });
+        let envelope = self.no_such_key();
+        match near {
+            Some(near) => envelope
+                .suggest(format!("Did you mean `{near}`? Settings that nothing reads are refused."))
+                .detail("nearest", near),
+            None => {
+                let known: Vec<_> = KEYS.iter().map(|key| format!("`{key}`")).collect();
+                envelope.suggest(format!("Remove it; the settings are {}.", known.join(", ")))
+            }
+        }
+        .into()
+    }
+}
+
+/// A list of texts, each read the same way.
+fn list<T>(item: &Item, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    item.as_array()?.iter().map(|value: &Value| read(value.as_str()?)).collect()
 }
 
 #[cfg(test)]
@@ -635,9 +536,10 @@ mod tests {
     fn limits_and_times_are_read() {
         let text = "[rate_limits]\nkey = { per_second = 50, burst = 100 }\n\n[rate_limits.route]\nper_second = 9\n\n[retention]\nfinished_runs = \"30d\"\n";
         let settings = Reader { path: Path::new("/etc/interlock.toml"), text }.settings().unwrap();
-        assert_eq!(settings.key_limit.unwrap().value, Limit { per_second: Some(50), burst: Some(100) });
-        assert_eq!(settings.route_limit.unwrap().value, Limit { per_second: Some(9), burst: None });
-        assert_eq!(settings.tenant_limit, None);
+        let rate = |number: Option<Setting<u32>>| number.map(|setting| setting.value);
+        assert_eq!((rate(settings.key_per_second), rate(settings.key_burst)), (Some(50), Some(100)));
+        assert_eq!((rate(settings.route_per_second), rate(settings.route_burst)), (Some(9), None));
+        assert_eq!((settings.tenant_per_second, settings.tenant_burst), (None, None));
         assert_eq!(settings.finished_runs.unwrap().value, Span::parse("30d").unwrap());
     }
 
