@@ -61,7 +61,7 @@ fn settings_that_cannot_be_understood_stop_every_command() {
     let cases = [
         ("[guide]\nworkspace_root = []\n", "CONFIG_UNKNOWN_KEY", "guide.workspace_roots"),
         ("[guide\n", "CONFIG_INVALID", "line 1"),
-        ("data_dir = \"/elsewhere\"\n", "CONFIG_INVALID", "lies in the data directory"),
+        ("data_dir = \"/elsewhere\"\n", "CONFIG_INVALID", "inside the data directory"),
     ];
     for (content, code, expected) in cases {
         std::fs::write(&config, content).unwrap();
