@@ -5,14 +5,19 @@ use std::time::Duration;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{CallError, Limits};
 
+/// How much of a body that nobody needs is read to keep its connection, and for how long. More costs more than another
+/// connection.
+const MAX_DISCARDED_BYTES: usize = 16 << 10;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A reply whose head has arrived.
 ///
-/// A reply that is read to its end gives its connection back to the pool. One that is dropped before does so only if the
-/// rest of a short body has arrived already; otherwise its connection is closed.
+/// A reply that is read to its end, or [discarded](Self::discard), gives its connection back to the pool. One that is
+/// dropped before its end closes it.
 #[derive(Debug)]
 pub struct Reply {
     /// The status. A redirect is a status like any other, and is not followed.
@@ -46,6 +51,13 @@ impl Reply {
     /// When it has another status.
     pub fn success(self) -> Result<Self, CallError> {
         if (200..300).contains(&self.status) { Ok(self) } else { Err(CallError::Status(self.status)) }
+    }
+
+    /// Ends a reply whose body is not needed. What is left of a short body is read in the background, for a moment, so that
+    /// the connection can be reused; the caller does not wait for it.
+    pub fn discard(mut self) {
+        self.limit = self.received.saturating_add(MAX_DISCARDED_BYTES);
+        tokio::spawn(timeout(DISCARD_TIMEOUT, async move { while let Ok(Some(_)) = self.next().await {} }));
     }
 
     /// Replaces the limit of the body, now that the head says what it is.

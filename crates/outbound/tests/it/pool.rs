@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http::Method;
 use outbound::{CallError, Client, ConnectError, Found, Names, Reach};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::server::{OK, Server};
@@ -62,6 +63,42 @@ async fn a_reply_that_is_left_unread_takes_its_connection_with_it() {
         on_close.recv().await.unwrap();
         assert_eq!(server.accepted(), accepted);
     }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_discarded_gives_its_connection_back_once_its_body_is_there() {
+    let (begun, mut on_begun) = unbounded_channel();
+    let (outcome, mut on_outcome) = unbounded_channel();
+    let finish = Arc::new(Notify::new());
+    let finished = Arc::clone(&finish);
+    let server = Server::start(move |mut peer| {
+        let (begun, outcome, finished) = (begun.clone(), outcome.clone(), Arc::clone(&finished));
+        async move {
+            peer.request().await.unwrap();
+            peer.reply("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await;
+            begun.send(()).unwrap();
+            finished.notified().await;
+            peer.reply("ok").await;
+            outcome.send(peer.request().await.is_some()).unwrap();
+        }
+    })
+    .await;
+    let client = Client::new(Reach::Loopback);
+    // The rest of a body is read in the background, so the next call may be too early to find the connection idle.
+    let mut calls = Vec::new();
+    let reused = loop {
+        let url = server.url();
+        let call = send(&client, Method::POST, &url, LIMITS);
+        tokio::select! {
+            biased;
+            reused = on_outcome.recv() => break reused,
+            reply = call => reply.unwrap().discard(),
+        }
+        calls.push(on_begun.recv().await);
+        finish.notify_one();
+        assert!(calls.len() < 100, "no connection was ever reused");
+    };
+    assert_eq!(reused, Some(true), "the connection was closed");
 }
 
 #[tokio::test]

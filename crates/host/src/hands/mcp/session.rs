@@ -46,8 +46,7 @@ impl<'s> Session<'s> {
         });
         session.ask("initialize", hello).await?;
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let answer = session.send(Method::POST, initialized.to_string().into_bytes()).await?;
-        drop(answer);
+        session.send(Method::POST, initialized.to_string().into_bytes()).await?.discard();
         Ok(session)
     }
 

@@ -8,7 +8,7 @@ use flow::run::Genesis;
 use flow::store::{Change, Delivery};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::Method;
-use outbound::CallError;
+use outbound::{CallError, Reply};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -33,7 +33,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Who calls subscribers.
 const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
-/// What a delivery may cost. Only the status of the reply counts, so its body is not read.
+/// What a delivery may cost. Only the status of the reply counts, so its body is discarded.
 const LIMITS: outbound::Limits =
     outbound::Limits { head: Duration::from_secs(5), whole: Some(Duration::from_secs(5)), body: 0 };
 
@@ -189,7 +189,7 @@ impl Runs {
         headers.extend(call.headers.iter().map(|(name, value)| (*name, value.as_str())));
         let (target, body) = (&target, call.body.into());
         let call = outbound::Call { method: Method::POST, target, headers: &headers, body, limits: LIMITS };
-        outbound.send(call).await?.success().map(drop)
+        outbound.send(call).await?.success().map(Reply::discard)
     }
 
     /// Tries again later, or gives up. The reason is kept with the dead letter; the cause is for the log only.

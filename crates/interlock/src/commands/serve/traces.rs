@@ -14,7 +14,7 @@ use flow::trace::Span;
 use host::runs::secrets::{SecretReference, SecretValue};
 use host::runs::{Ended, Runs};
 use http::Method;
-use outbound::{Call, CallError, Client, Limits, Reach, Target};
+use outbound::{Call, CallError, Client, Limits, Reach, Reply, Target};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -24,7 +24,7 @@ use crate::settings::Settings;
 
 /// Where collectors listen for traces, below their address.
 const PATH: &str = "/v1/traces";
-/// What a batch may cost. Only the status of the reply counts, so its body is not read.
+/// What a batch may cost. Only the status of the reply counts, so its body is discarded.
 const LIMITS: Limits = Limits { head: Duration::from_secs(5), whole: Some(Duration::from_secs(5)), body: 0 };
 /// How many spans are sent at once, at most by one run's more.
 const SPANS_AT_ONCE: usize = 2000;
@@ -61,7 +61,7 @@ impl Collector {
         headers.extend(self.headers.iter().map(|(name, value)| (name.as_str(), value.expose())));
         let (target, body) = (&self.target, otlp::encode(spans).into());
         let call = Call { method: Method::POST, target, headers: &headers, body, limits: LIMITS };
-        self.client.send(call).await?.success().map(drop)
+        self.client.send(call).await?.success().map(Reply::discard)
     }
 }
 
