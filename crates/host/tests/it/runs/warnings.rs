@@ -4,12 +4,13 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
 use flow::store::{Cause, Change, Commit, CommitError, Done, RunStore};
+use serde_json::json;
 use storage::sqlite::SqliteRuns;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use super::{Setup, begin, caller, keep_time, on, status, to_the_end, workflows};
+use super::{Host, Setup, begin, caller, keep_time, on, status, to_the_end, workflows};
 
 /// The warnings of one thread, a line each.
 #[derive(Clone, Default)]
@@ -106,4 +107,32 @@ async fn each_retry_is_a_warning_with_its_cause_and_its_run() {
             assert!(line.contains(&told), "{told} in {line}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_delivery_that_fails_is_a_warning_with_what_the_system_said_and_not_where_to() {
+    let log = Log::default();
+    let _told = tracing::subscriber::set_default(log.clone());
+    let outbound = outbound::Client::new(outbound::Reach::Loopback);
+    let host = Host::with(Setup { outbound, ..Setup::default() }).await;
+    // Nothing listens there any more.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let subscription =
+        json!({"url": format!("http://127.0.0.1:{port}/?key=in-the-url"), "events": ["run.completed"]});
+    host.runs.register_webhook(&caller("acme"), &subscription, None).await.unwrap();
+    begin(&host.runs, "chain").await;
+    let failed = || log.0.lock().unwrap().iter().find(|line| line.contains("a delivery failed")).cloned();
+    let line = tokio::select! {
+        () = host.runs.keep_delivering() => unreachable!("the host is not drained"),
+        line = async {
+            loop {
+                match failed() {
+                    Some(line) => break line,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        } => line,
+    };
+    assert!(line.contains("could not connect: Connection refused"), "{line}");
+    assert!(!line.contains("in-the-url") && !line.contains(&port.to_string()), "{line}");
 }
