@@ -126,6 +126,11 @@ pub fn artifact_output_id(attempt: &AttemptId, index: usize) -> OutputId {
     OutputId::derived(&["artifact", attempt.as_str(), &index.to_string()])
 }
 
+/// The artifact with the whole notes of an attempt, where they are longer than a recap.
+pub fn whole_notes_output_id(attempt: &AttemptId) -> OutputId {
+    OutputId::derived(&["whole_notes", attempt.as_str()])
+}
+
 /// The notes that an attempt puts in place of those of the step before.
 pub fn correction_output_id(attempt: &AttemptId) -> OutputId {
     OutputId::derived(&["correction", attempt.as_str()])

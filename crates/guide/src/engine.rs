@@ -22,7 +22,7 @@ use canon::digest::Digest;
 pub use advance::{Advance, Output, advance};
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use error::{EngineError, EngineErrorCode};
-pub use notes::cut_words;
+pub use notes::{WHOLE_NOTES_KIND, cut_words, stored_whole_words};
 pub use start::{Start, start};
 
 use crate::record::{Event, ExecutionSnapshot, NodeId, SnapshotRef};

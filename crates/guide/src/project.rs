@@ -8,6 +8,7 @@
 //! * [`summary`]: one line of a list of sessions.
 //! * [`resume`]: which sessions somebody most likely means.
 //! * [`graph`]: a run as a picture.
+//! * [`way`]: which step became pending at a node, its number, and what was skipped before it.
 
 pub mod graph;
 pub mod recap;
@@ -15,6 +16,7 @@ pub mod resume;
 mod status;
 pub mod summary;
 mod tip;
+pub mod way;
 
 pub use status::{
     RunStatus, current_output, current_outputs, is_complete, open_gaps, run_status, run_status_when,

@@ -49,4 +49,4 @@ pub use snapshot::{
     StepInstanceKey,
 };
 pub use step_set::StepSet;
-pub use trace::{TraceEntry, TraceKind, TraceRef};
+pub use trace::{LOOP_DID_NOT_RUN, SKIPPED, STILL_SKIPPED, TraceEntry, TraceKind, TraceRef};

@@ -17,8 +17,9 @@ pub use quote::{one_line, quoted};
 pub use recovery::Recovery;
 pub use template::resolve;
 
+use self::requirements::Told;
 use crate::interpret::visible_context;
-use crate::record::{EngineState, PendingStep};
+use crate::record::{Blocker, EngineState, PendingStep};
 use crate::workflow::compiled::{CompiledWorkflow, ModelTier, Step};
 use crate::workflow::condition;
 
@@ -33,6 +34,8 @@ pub struct Facts<'a> {
     pub context: &'a Map<String, Value>,
     /// When the caller reads it.
     pub occasion: Occasion<'a>,
+    /// The blockers that stand in the same reply: a requirement that they state is not stated again.
+    pub blockers: &'a [Blocker],
 }
 
 /// When a prompt is read, which decides how much it explains.
@@ -98,13 +101,7 @@ impl Writer<'_> {
         sections.extend(self.references());
         sections.extend(loops::banner(workflow, self.step, self.pending));
         sections.push(resolve(&self.step.prompt, self.context));
-        sections.extend(bullets("Guidance", &self.step.guidance));
-        sections.extend(requirements::delegations(&self.step.delegations, self.context));
-        sections.extend(requirements::output(workflow, self.step, self.context));
-        sections.extend(requirements::assessments(workflow, self.step));
-        sections.extend(requirements::context(self.step));
-        sections.extend(requirements::user(self.step, self.context));
-        sections.extend(requirements::notes(self.step, occasion));
+        // What the author wrote stands together, before what the program asks for.
         for fragment in &self.step.prompt_fragments {
             // A condition that cannot be evaluated does not hold.
             let holds = |when| condition::evaluate(when, self.context).unwrap_or(false);
@@ -112,6 +109,14 @@ impl Writer<'_> {
                 sections.push(resolve(&fragment.text, self.context));
             }
         }
+        sections.extend(bullets("Guidance", &self.step.guidance));
+        let told = Told(self.facts.blockers);
+        sections.extend(requirements::delegations(&self.step.delegations, self.context));
+        sections.extend(requirements::output(workflow, self.step, self.context, told));
+        sections.extend(requirements::assessments(workflow, self.step, told));
+        sections.extend(requirements::context(self.step, told));
+        sections.extend(requirements::user(self.step, self.context, told));
+        sections.extend(requirements::notes(self.step, occasion, told));
         match occasion {
             // No step before this one need have cited them, so nobody may have read what they mean.
             Occasion::Start | Occasion::Advance => {

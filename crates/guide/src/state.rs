@@ -30,7 +30,7 @@ pub use error::{FoldError, FoldErrorCode};
 pub(crate) use records::Ordinal;
 pub use records::{
     Assessment, CapabilityObservation, CapabilityView, Consequence, Context, Divergence, Edge, Gap, Node,
-    Observation, Output, RecordedAdvance, Run, Trace, Validation,
+    Observation, Output, RecordedAdvance, Run, Selected, Trace, Validation,
 };
 
 use crate::record::{

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | `stateToken` | `st.v1.<payload>.<signature>` | a node, and the workflow its run is pinned to |
 //! | `ackToken` | `ack.v1.<payload>.<signature>` | one attempt to advance a node |
-//! | `checkpointToken` | `chk.v1.<payload>.<signature>` | one checkpoint of a node |
+//! | `checkpointToken` | `cp_` and 27 characters, or `chk.v1.<payload>.<signature>` | one checkpoint of a node |
 //! | `continueToken` | `ct_` and 24 characters | one attempt, shortly; see [`ShortToken`] |
 //!
 //! A bookmark that a caller keeps for later is a `stateToken`: it names a node without an
@@ -50,7 +50,10 @@ pub use self::{
     error::{TokenError, TokenErrorCode},
     keyring::{KEYRING_BYTES, KEYRING_VERSION, Key, Keyring, KeyringError, KeyringErrorCode},
     scope::{RunDescription, scope_mismatch},
-    short::{Position, SHORT_TOKEN_CHARACTERS, ShortToken, mint_short, verify_short},
+    short::{
+        Position, SHORT_CHECKPOINT_CHARACTERS, SHORT_TOKEN_CHARACTERS, ShortToken, mint_short,
+        mint_short_checkpoint, verify_short, verify_short_checkpoint,
+    },
 };
 use crate::record::{AttemptId, NodeId, RunId, SessionId, WorkflowHash};
 
@@ -72,6 +75,9 @@ pub enum TokenKind {
     /// One attempt, in the short form.
     #[serde(skip)]
     Continue,
+    /// One checkpoint, in the short form.
+    #[serde(skip)]
+    ShortCheckpoint,
 }
 
 impl TokenKind {
@@ -82,6 +88,7 @@ impl TokenKind {
             Self::Ack => "ack.",
             Self::Checkpoint => "chk.",
             Self::Continue => "ct_",
+            Self::ShortCheckpoint => "cp_",
         }
     }
 
@@ -90,14 +97,14 @@ impl TokenKind {
         match self {
             Self::State => "stateToken",
             Self::Ack => "ackToken",
-            Self::Checkpoint => "checkpointToken",
+            Self::Checkpoint | Self::ShortCheckpoint => "checkpointToken",
             Self::Continue => "continueToken",
         }
     }
 
     /// The kind that a text claims to be. Says nothing about whether it is a token at all.
     pub fn claimed_by(text: &str) -> Option<Self> {
-        [Self::State, Self::Ack, Self::Checkpoint, Self::Continue]
+        [Self::State, Self::Ack, Self::Checkpoint, Self::Continue, Self::ShortCheckpoint]
             .into_iter()
             .find(|kind| text.starts_with(kind.prefix()))
     }
@@ -206,10 +213,10 @@ pub fn mint(keyring: &Keyring, token: &Token) -> String {
     format!("{prefix}v{TOKEN_VERSION}.{payload}.{signature}")
 }
 
-/// Reads a `checkpointToken` that one of the keys signed.
+/// Reads a long `checkpointToken` that one of the keys signed; [`verify_short_checkpoint`] reads a short one.
 ///
 /// # Errors
-/// As [`verify`]; and tokens of every other kind, the short one included.
+/// As [`verify`]; and tokens of every other kind, short ones included.
 pub fn verify_checkpoint(keyring: &Keyring, text: &str) -> Result<CheckpointPayload, TokenError> {
     if TokenKind::claimed_by(text) == Some(TokenKind::Continue) {
         return Err(TokenError::OtherKind { wanted: TokenKind::Checkpoint, given: TokenKind::Continue });
@@ -272,6 +279,9 @@ pub fn check_pair(state: &StatePayload, ack: &AckPayload) -> Result<(), TokenErr
 fn split(text: &str) -> Result<(TokenKind, &str, &str, &str), TokenError> {
     let kind = match TokenKind::claimed_by(text) {
         Some(TokenKind::Continue) => return Err(TokenError::ShortForm),
+        Some(given @ TokenKind::ShortCheckpoint) => {
+            return Err(TokenError::OtherKind { wanted: TokenKind::State, given });
+        }
         Some(kind) => kind,
         None => return Err(TokenError::Shape),
     };

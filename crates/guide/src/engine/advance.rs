@@ -21,8 +21,8 @@ use crate::record::budgets::{
 use crate::record::{
     AdvanceIntent, AdvanceOutcome, ArtifactRef, AttemptId, Autonomy, Block, BlockReason, Blocked,
     ContextSource, EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, ExecutionSnapshot,
-    GapSeverity, NodeId, NodeKind, OutputChannel, OutputPayload, Pending, PreferenceChange, PreferenceSource,
-    Preferences, RunId, Scope, TraceEntry, TraceId, TraceKind,
+    GapSeverity, NodeId, NodeKind, OutputChannel, OutputId, OutputPayload, Pending, PreferenceChange,
+    PreferenceSource, Preferences, RunId, Scope, TraceEntry, TraceId, TraceKind,
 };
 use crate::state::{Node, Run, SessionState};
 use crate::workflow::compiled::CompiledWorkflow;
@@ -91,7 +91,7 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
     let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
     let innermost = stack.last().map(|frame| &frame.loop_id);
     // What is judged is what will be stored: evidence behind the cut would be in no record.
-    let kept = notes.as_ref().map(KeptNotes::text);
+    let kept = notes.as_ref().map(KeptNotes::judged);
     let mut evidence = evidence::judge(request.workflow, step, innermost, kept, &values, &visible, known);
     evidence.take_context(
         step,
@@ -102,6 +102,7 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
             autonomy: preferences.autonomy,
         },
     );
+    evidence.reasons.extend(notes.as_ref().and_then(|notes| notes.too_long(&step.step_id)));
     evidence.take_answers(step, &values, &visible, preferences.autonomy);
     let resolutions = mend::resolutions(state, run, &values)?;
     let correction = mend::correction(state, node, &values)?;
@@ -117,10 +118,7 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
     let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
     let (tolerated, reasons): (Vec<&Reason>, Vec<&Reason>) =
         evidence.reasons.iter().partition(|reason| reasons::is_tolerated(&reason.reason, preferences));
-    let block = |mut reasons: Vec<Reason>, artifacts, changes| {
-        if let Some(notes) = &notes {
-            notes.mention_cut(&mut reasons);
-        }
+    let block = |reasons: Vec<Reason>, artifacts, changes| {
         attempt.block(request.snapshot, &evidence, artifacts, &reasons, changes)
     };
     if !reasons.is_empty() && !never_stops {
@@ -148,7 +146,9 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
     gaps.extend(passed_over.map(|reason| reason.gap(GapSeverity::Critical)));
     gaps.append(&mut changes.gaps);
     changes.gaps = gaps;
-    Ok(attempt.succeed(next, &evidence, artifacts, changes, Leaves { notes, resolutions, correction }))
+    let whole_notes = notes.as_ref().map_or(Ok(None), KeptNotes::whole)?;
+    let leaves = Leaves { notes, whole_notes, resolutions, correction };
+    Ok(attempt.succeed(next, &evidence, artifacts, changes, leaves))
 }
 
 /// Whether a missing context key is a gap already: of this very call, or one that is still open. Each step that
@@ -181,6 +181,8 @@ struct Changes {
 /// What only an attempt that succeeds leaves behind.
 struct Leaves<'a> {
     notes: Option<KeptNotes<'a>>,
+    /// The notes as an artifact, where they are longer than a recap.
+    whole_notes: Option<Artifact>,
     resolutions: Vec<Resolution>,
     correction: Option<Correction>,
 }
@@ -305,7 +307,11 @@ impl Attempt<'_> {
                 },
             );
         }
-        let artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
+        let mut artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
+        if let Some(whole) = leaves.whole_notes {
+            let output_id = derive::whole_notes_output_id(self.attempt_id);
+            self.add_artifact(&mut ledger, &to, output_id, whole, &mut artifacts.stored);
+        }
         self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
         if complete {
             ledger.add(
@@ -448,28 +454,39 @@ impl Attempt<'_> {
         let mut added = AddedArtifacts { ids: Vec::new(), stored: Vec::new() };
         for (index, artifact) in ordered {
             let output_id = derive::artifact_output_id(self.attempt_id, index);
-            let inline = artifact.bytes.len() <= INLINE_ARTIFACT_BYTES;
-            ledger.add(
-                Scope::Node(self.run.id.clone(), to.clone()),
-                &[output_id.as_str()],
-                EventData::NodeOutputAppended {
-                    output_id: output_id.clone(),
-                    supersedes_output_id: None,
-                    output_channel: OutputChannel::Artifact,
-                    payload: OutputPayload::ArtifactRef(ArtifactRef {
-                        sha256: artifact.sha256,
-                        content_type: "application/json".to_owned(),
-                        byte_length: artifact.bytes.len() as u64,
-                        content: inline.then_some(artifact.value),
-                    }),
-                },
-            );
+            self.add_artifact(ledger, to, output_id.clone(), artifact, &mut added.stored);
             added.ids.push((index, output_id));
-            if !inline && !added.stored.iter().any(|stored| stored.sha256 == artifact.sha256) {
-                added.stored.push(NewArtifact { sha256: artifact.sha256, bytes: artifact.bytes });
-            }
         }
         added
+    }
+
+    fn add_artifact(
+        &self,
+        ledger: &mut Ledger,
+        to: &NodeId,
+        output_id: OutputId,
+        artifact: Artifact,
+        stored: &mut Vec<NewArtifact>,
+    ) {
+        let inline = artifact.bytes.len() <= INLINE_ARTIFACT_BYTES;
+        ledger.add(
+            Scope::Node(self.run.id.clone(), to.clone()),
+            &[output_id.as_str()],
+            EventData::NodeOutputAppended {
+                output_id: output_id.clone(),
+                supersedes_output_id: None,
+                output_channel: OutputChannel::Artifact,
+                payload: OutputPayload::ArtifactRef(ArtifactRef {
+                    sha256: artifact.sha256,
+                    content_type: "application/json".to_owned(),
+                    byte_length: artifact.bytes.len() as u64,
+                    content: inline.then_some(artifact.value),
+                }),
+            },
+        );
+        if !inline && !stored.iter().any(|stored| stored.sha256 == artifact.sha256) {
+            stored.push(NewArtifact { sha256: artifact.sha256, bytes: artifact.bytes });
+        }
     }
 
     fn add_assessments(
@@ -477,7 +494,7 @@ impl Attempt<'_> {
         ledger: &mut Ledger,
         to: &NodeId,
         evidence: &Evidence,
-        outputs: &[(usize, crate::record::OutputId)],
+        outputs: &[(usize, OutputId)],
     ) {
         let scope = || Scope::Node(self.run.id.clone(), to.clone());
         for assessed in &evidence.assessments {
@@ -517,7 +534,7 @@ impl Attempt<'_> {
 
 struct AddedArtifacts {
     /// The output of each artifact, by its place in the call.
-    ids: Vec<(usize, crate::record::OutputId)>,
+    ids: Vec<(usize, OutputId)>,
     stored: Vec<NewArtifact>,
 }
 

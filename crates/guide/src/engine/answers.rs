@@ -81,7 +81,7 @@ fn judge(need: &Need<'_>, answer: Option<&Map<String, Value>>, strange: Option<&
     let mut members = artifact.clone();
     members.retain(|name, _| name != "kind" && name != "dependencyId");
     let answer: Answer = serde_json::from_value(Value::Object(members))
-        .map_err(|cause| format!("the answer cannot be read: {cause}"))?;
+        .map_err(|_| format!("the answer is invalid: {}", answer_fault(artifact)))?;
     if answer.answer.trim().is_empty() || is_placeholder(&answer.answer) {
         return Err("the answer does not say what was said".to_owned());
     }
@@ -95,6 +95,31 @@ fn judge(need: &Need<'_>, answer: Option<&Map<String, Value>>, strange: Option<&
             Err(format!("the answer is no: {words:?}"))
         }
     }
+}
+
+/// What is wrong with an answer that is not one, in words.
+fn answer_fault(artifact: &Map<String, Value>) -> String {
+    let choices = [("answeredBy", &["user", "coordinator"][..]), ("outcome", &["given", "refused"][..])];
+    for (member, allowed) in choices {
+        let quoted: Vec<String> = allowed.iter().map(|one| format!("{one:?}")).collect();
+        match artifact.get(member).and_then(Value::as_str) {
+            Some(value) if allowed.contains(&value) => {}
+            Some(value) => {
+                let shown: String = value.chars().take(60).collect();
+                return format!("`{member}` is {shown:?}; it must be {}", quoted.join(" or "));
+            }
+            None => return format!("`{member}` is missing; it must be {}", quoted.join(" or ")),
+        }
+    }
+    if !artifact.get("answer").is_some_and(Value::is_string) {
+        return "`answer` is missing; it must be text".to_owned();
+    }
+    let known = ["kind", "dependencyId", "answeredBy", "outcome", "answer"];
+    let unknown = artifact.keys().find(|key| !known.contains(&key.as_str()));
+    unknown.map_or_else(
+        || "it has a member of another type".to_owned(),
+        |key| format!("`{}` is not a member of it", key.chars().take(60).collect::<String>()),
+    )
 }
 
 fn reason(step: &Step, need: &Need<'_>, fault: &str, context: &Map<String, Value>) -> Reason {

@@ -159,12 +159,13 @@ impl EngineError {
             Self::TooManyBlocks { count } => envelope
                 .suggest(
                     "Nothing of this call was recorded, `context` and `preferences` included. Stop repeating the same \
-                     attempt. Read the blockers again, ask the user, or rehydrate an earlier node and take another way.",
+                     attempt: tell the user what the blockers say. To try the step again with other output, make the call \
+                     in `details.nextCall`: it shows the place before the first block, with a token that starts a new branch.",
                 )
                 .detail("blockedAttempts", *count),
             Self::TerminalBlock => envelope.suggest(
-                "Tell the user what the blockers say. Once it is mended, rehydrate the node before this one and advance \
-                 from there.",
+                "Tell the user what the blockers say. Once that is fixed, make the call in `details.nextCall`: it shows the \
+                 place before this one, with a token to advance from there.",
             ),
             Self::CannotBegin { .. } => {
                 envelope.suggest("Pass the missing input in `context`, or tell the author of the workflow.")

@@ -1,64 +1,99 @@
 //! Notes as they are kept: what is checked is what is stored.
+//!
+//! A recap holds the beginning. Longer notes are also stored whole, as one artifact in the same append, and that is
+//! what checks read; notes beyond even that are refused with both sizes.
 
 use std::borrow::Cow;
 
 use canon::budget;
+use serde_json::json;
 
+use super::EngineError;
+use super::evidence::{self, Artifact};
 use super::reasons::Reason;
 use crate::placeholder::is_placeholder;
-use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, NOTES_BYTES};
-use crate::record::{BlockReason, OutputPayload};
+use crate::record::budgets::{NOTES_BYTES, WHOLE_NOTES_BYTES};
+use crate::record::{BlockReason, OutputPayload, StepName};
+
+/// The `kind` of the artifact that holds notes whole.
+pub const WHOLE_NOTES_KIND: &str = "wr.notes";
+/// What a limit on the notes themselves is called in a blocker.
+const NOTES_REF: &str = "wr.notesMarkdown";
 
 /// Notes within their budget.
 pub(super) struct KeptNotes<'a> {
+    sent: &'a str,
     text: Cow<'a, str>,
-    /// How many bytes were sent.
-    sent: usize,
 }
 
 impl<'a> KeptNotes<'a> {
-    /// Cuts notes to what is kept of them. Blank ones, and a placeholder that was sent as it is, are none.
+    /// Cuts notes to what a recap keeps of them. Blank ones, and a placeholder that was sent as it is, are none.
     pub(super) fn of(sent: &'a str) -> Option<Self> {
         let blank = sent.trim().is_empty() || is_placeholder(sent);
-        (!blank).then(|| Self { text: budget::truncate(sent, NOTES_BYTES), sent: sent.len() })
+        (!blank).then(|| Self { text: budget::truncate(sent, NOTES_BYTES), sent })
     }
 
-    pub(super) fn text(&self) -> &str {
-        &self.text
+    /// What checks read: everything that an advance stores of the notes.
+    pub(super) fn judged(&self) -> &str {
+        if self.is_stored_whole() { self.sent } else { &self.text }
     }
 
     pub(super) fn payload(&self) -> OutputPayload {
         OutputPayload::Notes {
             notes_markdown: self.text.clone().into_owned(),
-            sent_bytes: self.was_cut().then_some(self.sent as u64),
+            sent_bytes: self.was_cut().then_some(self.sent.len() as u64),
         }
+    }
+
+    /// The artifact with the whole text, where the recap has only its beginning.
+    pub(super) fn whole(&self) -> Result<Option<Artifact>, EngineError> {
+        if !self.is_stored_whole() {
+            return Ok(None);
+        }
+        let artifact = json!({"kind": WHOLE_NOTES_KIND, "notesMarkdown": self.sent});
+        Ok(evidence::measure(vec![artifact])?.pop())
+    }
+
+    /// The reason to refuse notes that are too long to be stored at all.
+    pub(super) fn too_long(&self, step_id: &StepName) -> Option<Reason> {
+        if self.sent.len() <= WHOLE_NOTES_BYTES {
+            return None;
+        }
+        let reason = BlockReason::InvalidRequiredOutput { contract_ref: NOTES_REF.to_owned() };
+        let message = format!(
+            "The notes are {} bytes; the limit is {}.",
+            grouped(self.sent.len() as u64),
+            grouped(WHOLE_NOTES_BYTES as u64)
+        );
+        let fix = "Shorten `output.notesMarkdown`, or move details into `output.artifacts`, and advance again with the \
+                   token of this reply.";
+        Some(Reason::of(reason, step_id).saying(&message, fix))
     }
 
     const fn was_cut(&self) -> bool {
-        self.sent > NOTES_BYTES
+        self.sent.len() > NOTES_BYTES
     }
 
-    /// Says in a blocker that only a part was looked at: in that of the criteria, or else in the first.
-    pub(super) fn mention_cut(&self, reasons: &mut [Reason]) {
-        if !self.was_cut() {
-            return;
-        }
-        let about_notes =
-            |reason: &Reason| matches!(&reason.reason, BlockReason::InvalidRequiredOutput { .. });
-        let place = reasons.iter().position(about_notes).unwrap_or_default();
-        if let Some(reason) = reasons.get_mut(place) {
-            let words = format!(" {}", cut_words(self.sent as u64));
-            let message = budget::truncate(&reason.blocker.message, BLOCKER_MESSAGE_BYTES - words.len());
-            reason.blocker.message = format!("{message}{words}");
-        }
+    const fn is_stored_whole(&self) -> bool {
+        self.was_cut() && self.sent.len() <= WHOLE_NOTES_BYTES
     }
 }
 
-/// The warning for a caller whose notes were cut.
+/// The warning for a caller of whose notes only the beginning is kept.
 pub fn cut_words(sent: u64) -> String {
     format!(
         "Notes are {} bytes; the limit is {}. Only the beginning is kept and checked: shorten the notes, or put \
          details into artifacts.",
+        grouped(sent),
+        grouped(NOTES_BYTES as u64)
+    )
+}
+
+/// The warning for a caller whose notes are longer than a recap, and stored whole beside it.
+pub fn stored_whole_words(sent: u64) -> String {
+    format!(
+        "Notes are {} bytes; recaps show the first {}. The whole text was checked, and is stored as an artifact of kind \
+         `{WHOLE_NOTES_KIND}`.",
         grouped(sent),
         grouped(NOTES_BYTES as u64)
     )

@@ -51,10 +51,12 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
     context::check(&initial)?;
     let preferences = request.preferences.unwrap_or_default();
     // A start that is refused leaves nothing behind, so a value of another type is refused however autonomous.
-    let faults: Vec<ContextFault> = context_keys::faults(request.workflow.declared_keys(), &initial)
-        .into_iter()
-        .filter(|fault| fault.found.is_some())
-        .collect();
+    let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
+    let is_refused = |fault: &ContextFault| {
+        fault.found.is_some() || (!never_stops && request.workflow.inputs.contains_key(&fault.key))
+    };
+    let faults = context_keys::faults(request.workflow.declared_keys(), &initial);
+    let (faults, missing): (Vec<_>, Vec<_>) = faults.into_iter().partition(is_refused);
     if !faults.is_empty() {
         return Err(EngineError::MissingInputs { faults });
     }
@@ -62,11 +64,7 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
         workflow: request.workflow,
         context: &initial,
         decision: None,
-        on_obstacle: if preferences.autonomy == Autonomy::FullAutoNeverStop {
-            OnObstacle::PassOver
-        } else {
-            OnObstacle::Stop
-        },
+        on_obstacle: if never_stops { OnObstacle::PassOver } else { OnObstacle::Stop },
     })
     .map_err(|obstacle| match &obstacle {
         Obstacle::MissingContext { faults, .. } => EngineError::MissingInputs { faults: faults.clone() },
@@ -150,8 +148,20 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
         );
     }
     super::advance::add_trace(&mut ledger, &run, &root, cause, next.trace);
+    let why = "`start_workflow` has to bring it.";
+    let of_inputs = missing
+        .iter()
+        .filter(|fault| request.workflow.inputs.contains_key(&fault.key))
+        .map(|fault| Reason::of_context(fault, why, &first_step));
     let passed_over = next.passed_over.iter().flat_map(|obstacle| Reason::of_obstacle(obstacle, &first_step));
-    let passed_over = passed_over.map(|reason| reason.gap(GapSeverity::Critical));
+    let mut reasons: Vec<Reason> = of_inputs.collect();
+    // A step that an input guards would record the same key again.
+    for reason in passed_over {
+        if !reasons.iter().any(|known| known.reason == reason.reason) {
+            reasons.push(reason);
+        }
+    }
+    let passed_over = reasons.into_iter().map(|reason| reason.gap(GapSeverity::Critical));
     let exceeded = exceeded_recommendation(request.workflow, preferences);
     let gaps = passed_over.chain(exceeded.map(GapFacts::beyond_recommendation));
     for (index, GapFacts { severity, reason, summary, pointer }) in gaps.enumerate() {

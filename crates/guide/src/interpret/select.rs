@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::scope::visible_context;
 use super::{Circumstances, MAX_HOPS, Next, Obstacle, OnObstacle, control, path_of, running};
 use crate::record::{
-    CompletedSteps, DelimiterSafe, EngineState, LoopFrame, LoopPathEntry, Pending, PendingStep,
-    StepInstanceKey, StepName, TraceEntry, TraceKind, TraceRef, budgets,
+    CompletedSteps, DelimiterSafe, EngineState, LOOP_DID_NOT_RUN, LoopFrame, LoopPathEntry, Pending,
+    PendingStep, SKIPPED, STILL_SKIPPED, StepInstanceKey, StepName, TraceEntry, TraceKind, TraceRef, budgets,
 };
 use crate::workflow::compiled::{Condition, Loop, SequenceItem};
 use crate::workflow::condition;
@@ -116,6 +116,7 @@ impl<'a> Selection<'a> {
         places: impl Iterator<Item = usize>,
     ) -> Result<Found, Obstacle> {
         let path = path_of(&self.stack);
+        let at_top = self.stack.is_empty();
         for (index, item) in places.filter_map(|index| Some((index, sequence.get(index)?))) {
             match item {
                 SequenceItem::Step { step_id } => {
@@ -126,7 +127,8 @@ impl<'a> Selection<'a> {
                         return Err(Obstacle::Broken { reason: "a sequence names a step that is not there" });
                     };
                     let about = TraceRef::StepId { step_id: step_id.clone() };
-                    if self.runs(step.run_condition.as_ref(), &step.requires_context, about)? {
+                    let again = at_top && index < self.reached;
+                    if self.runs(step.run_condition.as_ref(), &step.requires_context, about, again)? {
                         self.move_to(index);
                         return Ok(Found::Step(step_id.clone()));
                     }
@@ -137,7 +139,9 @@ impl<'a> Selection<'a> {
                     }
                     let definition = self.definition(loop_id)?;
                     let about = TraceRef::LoopId { loop_id: loop_id.clone() };
-                    if self.runs(definition.run_condition.as_ref(), &definition.requires_context, about)? {
+                    let again = at_top && index < self.reached;
+                    let (condition, requires) = (&definition.run_condition, &definition.requires_context);
+                    if self.runs(condition.as_ref(), requires, about, again)? {
                         self.move_to(index);
                         if self.enter(definition)? {
                             return Ok(Found::Entered);
@@ -170,7 +174,7 @@ impl<'a> Selection<'a> {
             self.stack.push(LoopFrame { loop_id: definition.loop_id.clone(), iteration: 0, body_index: 0 });
         } else {
             self.note(TraceKind::EvaluatedCondition, &verdict.why, refs());
-            self.note(TraceKind::ExitedLoop, &format!("{} did not run", definition.loop_id), refs());
+            self.note(TraceKind::ExitedLoop, &format!("{}{LOOP_DID_NOT_RUN}", definition.loop_id), refs());
             self.complete(definition.loop_id.as_str());
         }
         Ok(verdict.goes_on)
@@ -234,12 +238,15 @@ impl<'a> Selection<'a> {
     /// Whether a step or a loop runs; one whose condition does not hold is in the trace.
     ///
     /// A required key without a value that is allowed decides nothing: what it guards is never skipped for it.
+    /// `again` says that an earlier choice looked at it already.
     fn runs(
         &mut self,
         condition: Option<&Condition>,
         requires: &ContextKeys,
         about: TraceRef,
+        again: bool,
     ) -> Result<bool, Obstacle> {
+        let skipped = if again { STILL_SKIPPED } else { SKIPPED };
         if condition.is_none() && requires.is_empty() {
             return Ok(true);
         }
@@ -252,10 +259,10 @@ impl<'a> Selection<'a> {
         });
         let summary = match holds {
             Ok(Some(false)) => match condition.map(condition::keys).filter(|keys| !keys.is_empty()) {
-                Some(keys) => format!("skipped: its run condition on {} does not hold", keys.join(", ")),
-                None => "skipped: its run condition does not hold".to_owned(),
+                Some(keys) => format!("{skipped}its run condition on {} does not hold", keys.join(", ")),
+                None => format!("{skipped}its run condition does not hold"),
             },
-            Err(error) => format!("skipped: its run condition cannot be evaluated ({error})"),
+            Err(error) => format!("{skipped}its run condition cannot be evaluated ({error})"),
             Ok(Some(true) | None) if faults.is_empty() => return Ok(true),
             Ok(Some(true) | None) => {
                 let item = match &about {

@@ -36,6 +36,9 @@ pub struct SessionSummary {
     pub tip_node_id: Option<NodeId>,
     /// Which step of its path is pending there, from 1.
     pub step_ordinal: u32,
+    /// The pending step in its workflow, such as `step 4 of 10`; only where the pinned workflow was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// How many nodes it has.
     pub nodes: usize,
     /// How many of them have no children.
@@ -75,6 +78,7 @@ pub fn session_summary(state: &SessionState, run: &Run) -> SessionSummary {
         is_complete: status.is_complete(),
         tip_node_id: tip.map(|tip| tip.id.clone()),
         step_ordinal: tip.map_or(0, |tip| tip.step_ordinal),
+        place: None,
         nodes: state.nodes_of(run).len(),
         tips: run.leaf_count,
         open_gaps: run.open_gaps,

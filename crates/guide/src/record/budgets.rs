@@ -2,6 +2,8 @@
 
 /// Notes of one step. A recap is read by people and models; more belongs into an artifact.
 pub const NOTES_BYTES: usize = 4096;
+/// Notes of one step that are stored whole beside their recap. Checks read them, so they are bounded like it.
+pub const WHOLE_NOTES_BYTES: usize = 65_536;
 
 /// Blockers of one report. More than ten things to fix at once are not read.
 pub const BLOCKERS: usize = 10;

@@ -179,6 +179,15 @@ pub enum Block {
     },
 }
 
+impl Block {
+    /// Every reason, whether another attempt can help or not.
+    pub const fn blockers(&self) -> &BlockerReport {
+        match self {
+            Self::RetryableBlock { blockers, .. } | Self::TerminalBlock { blockers, .. } => blockers,
+        }
+    }
+}
+
 /// Why an attempt was blocked: the one model behind blockers and gaps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]

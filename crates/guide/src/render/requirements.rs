@@ -3,36 +3,72 @@
 use serde_json::{Map, Value};
 
 use super::{Occasion, resolve};
+use crate::interpret::pointer_key;
+use crate::record::{Blocker, BlockerCode, Pointer};
 use crate::workflow::compiled::{CompiledWorkflow, Delegation, Step};
 use crate::workflow::contract::assessment;
 use crate::workflow::needs::{self, Giver};
 use crate::workflow::{condition, criteria};
+
+/// What the blockers of the same reply say already, so that a prompt need not.
+#[derive(Clone, Copy)]
+pub(super) struct Told<'a>(pub(super) &'a [Blocker]);
+
+impl Told<'_> {
+    fn says(self, words: &str) -> bool {
+        self.0.iter().any(|blocker| blocker.message.contains(words))
+    }
+
+    fn has(self, code: BlockerCode) -> bool {
+        self.0.iter().any(|blocker| blocker.code == code)
+    }
+
+    fn shows(self, contract_ref: &str) -> bool {
+        self.0.iter().any(|blocker| {
+            matches!(&blocker.pointer, Pointer::OutputContract { contract_ref: other } if other == contract_ref)
+        })
+    }
+
+    fn asks_for(self, key: &str) -> bool {
+        self.0.iter().any(|blocker| {
+            matches!(&blocker.pointer, Pointer::ContextKey { key: other } if other.as_str() == pointer_key(key))
+        })
+    }
+}
 
 /// What the output is checked for: the contract if there is one, else the criteria.
 pub(super) fn output(
     workflow: &CompiledWorkflow,
     step: &Step,
     context: &Map<String, Value>,
+    told: Told<'_>,
 ) -> Option<String> {
     if let Some(contract) = &step.output_contract {
         let pack = workflow.contract(&contract.contract_ref)?;
         let need = if contract.required { "This step is blocked without it" } else { "Optional" };
-        let mut lines = vec![
-            "**OUTPUT REQUIREMENTS (System):**".to_owned(),
-            format!("- Put one artifact of kind `{}` into `output.artifacts`. {need}.", pack.artifact_kind),
-        ];
+        let is_shown = told.shows(&contract.contract_ref);
+        let mut lines = vec!["**OUTPUT REQUIREMENTS (System):**".to_owned()];
+        if !is_shown {
+            let kind = &pack.artifact_kind;
+            lines.push(format!("- Put one artifact of kind `{kind}` into `output.artifacts`. {need}."));
+        }
         lines.extend(pack.guidance.iter().map(|line| format!("- {line}")));
-        lines.push(format!("- Example: `{}`", canon::canonical::string_of(&pack.example)));
-        return Some(lines.join("\n"));
+        if !is_shown {
+            lines.push(format!("- Example: `{}`", canon::canonical::string_of(&pack.example)));
+        }
+        return (lines.len() > 1).then(|| lines.join("\n"));
     }
     let requirements = criteria::requirements(step.validation_criteria.as_ref()?, context);
-    let lines: Vec<String> = requirements.into_iter().map(|requirement| format!("- {requirement}")).collect();
+    let untold = requirements
+        .into_iter()
+        .filter(|requirement| !requirement.messages.iter().all(|message| told.says(message)));
+    let lines: Vec<String> = untold.map(|requirement| format!("- {}", requirement.text)).collect();
     (!lines.is_empty())
         .then(|| format!("**OUTPUT REQUIREMENTS:** your notes are checked for this.\n{}", lines.join("\n")))
 }
 
 /// The assessments that the step asks for.
-pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step) -> Option<String> {
+pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step, told: Told<'_>) -> Option<String> {
     let asked: Vec<_> = workflow
         .assessments
         .iter()
@@ -59,19 +95,22 @@ pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step) -> Option<St
         let example = serde_json::json!({
             "kind": "wr.assessment", "assessmentId": asked.id, "dimensions": dimensions,
         });
-        lines.push(format!("  - Example: `{}`", canon::canonical::string_of(&example)));
+        if !told.shows("wr.contracts.assessment") {
+            lines.push(format!("  - Example: `{}`", canon::canonical::string_of(&example)));
+        }
     }
     Some(lines.join("\n"))
 }
 
 /// What only the user can give, and how to say that it was given.
-pub(super) fn user(step: &Step, context: &Map<String, Value>) -> Option<String> {
-    let needs = needs::needs(step, context);
+pub(super) fn user(step: &Step, context: &Map<String, Value>, told: Told<'_>) -> Option<String> {
+    let mut needs = needs::needs(step, context);
+    needs.retain(|need| !told.says(&format!("(`{}`)", need.id)));
     let first = needs.first()?;
     let mut lines = vec![
-        "**USER NEEDED (System):** this step is not taken before somebody else has answered. Ask before you do what depends \
-         on the answer, and WAIT. Do not answer for anybody. Then send each answer as an artifact in `output.artifacts`. A \
-         run that never stops goes on without, and records a gap."
+        "**USER NEEDED (System):** this step is not accepted without the answers below. Ask before you do what depends on \
+         an answer, and WAIT. Do not answer for the user. Then send each answer as an artifact in `output.artifacts`. A run \
+         that never stops goes on without, and records a gap."
             .to_owned(),
     ];
     for need in &needs {
@@ -91,34 +130,32 @@ pub(super) fn user(step: &Step, context: &Map<String, Value>) -> Option<String> 
 }
 
 /// The context keys that the step has to send.
-pub(super) fn context(step: &Step) -> Option<String> {
-    if step.produces_context.is_empty() {
-        return None;
-    }
+pub(super) fn context(step: &Step, told: Told<'_>) -> Option<String> {
+    let untold = || step.produces_context.iter().filter(|(key, _)| !told.asks_for(key));
+    untold().next()?;
     let mut lines = vec![
         "**CONTEXT REQUIRED (System):** send these keys in `context` with your advance. Later steps depend on them, and \
          the step is blocked without them."
             .to_owned(),
     ];
-    lines.extend(
-        step.produces_context.iter().map(|(key, declared)| format!("- `{key}`: {}", declared.words())),
-    );
+    lines.extend(untold().map(|(key, declared)| format!("- `{key}`: {}", declared.words())));
     Some(lines.join("\n"))
 }
 
 /// The notes: explained once and to whoever comes back, one line otherwise.
-pub(super) fn notes(step: &Step, occasion: Occasion<'_>) -> Option<String> {
-    if step.notes_optional || step.output_contract.is_some() {
+pub(super) fn notes(step: &Step, occasion: Occasion<'_>, told: Told<'_>) -> Option<String> {
+    let is_told = told.has(BlockerCode::MissingRequiredNotes);
+    if step.notes_optional || step.output_contract.is_some() || is_told {
         return None;
     }
     Some(match occasion {
         Occasion::Start | Occasion::Return(_) => "**NOTES REQUIRED (System):** send `output.notesMarkdown` with your \
             advance: what you did and decided, what you produced (paths, numbers), and what is open or risky. 10 to 30 \
-            lines of Markdown about this step only; earlier notes are kept for you and must not be repeated. At most \
-            4096 bytes are kept."
+            lines of Markdown about this step only; earlier notes are kept for you and must not be repeated. Recaps show the \
+            first 4,096 bytes; the limit is 65,536."
             .to_owned(),
         Occasion::Advance => {
-            "**NOTES REQUIRED (System):** `output.notesMarkdown`, about this step only, at most 4096 bytes.".to_owned()
+            "**NOTES REQUIRED (System):** `output.notesMarkdown`, about this step only; recaps show the first 4,096 bytes.".to_owned()
         }
     })
 }

@@ -2,13 +2,15 @@
 
 mod graph;
 
+use std::sync::Arc;
+
 use super::{
     Assessment, CapabilityObservation, Consequence, Context, Divergence, Fingerprint, FoldError, Gap,
-    Observation, Ordinal, Output, SESSION_EVENTS, SessionState, Trace, Validation,
+    Observation, Ordinal, Output, SESSION_EVENTS, Selected, SessionState, Trace, Validation,
 };
 use crate::record::{
     EnforcementGrade, Event, EventData, EventIndex, GapResolution, GapSeverity, NodeId, PreferenceChange,
-    Preferences, Provenance, RunId, Scope,
+    Preferences, Provenance, RunId, Scope, TraceEntry, TraceRef,
 };
 
 /// How an event about a node counts.
@@ -105,7 +107,10 @@ impl SessionState {
                 self.add_edge(event, run, *edge_kind, (from_node_id, to_node_id), cause)
             }
             EventData::ContextSet { context, .. } => {
-                self.set_context(run, Context { index: event.event_index, values: context.clone() });
+                self.set_context(
+                    run,
+                    Context { index: event.event_index, values: Arc::new(context.clone()) },
+                );
                 Ok(())
             }
             EventData::RunCompleted { tip_node_id, .. } => {
@@ -154,12 +159,12 @@ impl SessionState {
                 Touch::Activity
             }
             EventData::DivergenceRecorded { .. } => {
-                self.annotate(index, node, &event.data);
+                self.annotate(index, run, node, &event.data);
                 Touch::Activity
             }
             data => {
                 self.take_observation(index, data);
-                self.annotate(index, node, data);
+                self.annotate(index, run, node, data);
                 Touch::Bookkeeping
             }
         };
@@ -167,14 +172,24 @@ impl SessionState {
         Ok(())
     }
 
-    fn annotate(&mut self, index: EventIndex, node: Ordinal, data: &EventData) {
+    fn annotate(&mut self, index: EventIndex, run: Ordinal, node: Ordinal, data: &EventData) {
+        let context = self.runs[run.get()].context.as_ref().map(|context| &context.values);
         let node = &mut self.nodes[node.get()];
         match data.clone() {
             EventData::DivergenceRecorded { divergence_id, reason, summary, related_step_id } => {
                 node.divergences.push(Divergence { divergence_id, reason, summary, related_step_id, index });
             }
             EventData::DecisionTraceAppended { trace_id, entries } => {
-                node.traces.push(Trace { trace_id, entries: entries.len(), index });
+                let skipped: Vec<TraceRef> =
+                    entries.iter().filter_map(TraceEntry::skipped).cloned().collect();
+                node.traces.push(Trace {
+                    trace_id,
+                    entries: entries.len(),
+                    index,
+                    selected: entries.iter().rev().find_map(Selected::of),
+                    context: context.filter(|_| !skipped.is_empty()).cloned(),
+                    skipped,
+                });
             }
             EventData::ValidationPerformed { validation_id, attempt_id, contract_ref, result } => {
                 node.validations.push(Validation { validation_id, attempt_id, contract_ref, result, index });

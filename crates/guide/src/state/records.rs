@@ -1,13 +1,14 @@
 //! What the fold keeps: runs, nodes, and everything attached to them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::record::{
-    AdvanceOutcome, AssessedDimension, AttemptId, Capability, CapabilityStatus, Confidence, DivergenceReason,
-    EdgeCause, EdgeCauseKind, EdgeKind, EnforcementGrade, EventId, EventIndex, EvidenceRef, GapId, GapReason,
-    GapResolution, GapSeverity, NodeId, NodeKind, ObservationValue, OutputChannel, OutputId, OutputPayload,
-    Pointer, Preferences, RunId, SnapshotRef, StepName, TraceId, ValidationResult, WorkflowHash,
-    WorkflowSourceKind,
+    AdvanceOutcome, AssessedDimension, AttemptId, Capability, CapabilityStatus, Confidence, DelimiterSafe,
+    DivergenceReason, EdgeCause, EdgeCauseKind, EdgeKind, EnforcementGrade, EventId, EventIndex, EvidenceRef,
+    GapId, GapReason, GapResolution, GapSeverity, NodeId, NodeKind, ObservationValue, OutputChannel,
+    OutputId, OutputPayload, Pointer, Preferences, RunId, SnapshotRef, StepName, TraceEntry, TraceId,
+    TraceKind, TraceRef, ValidationResult, WorkflowHash, WorkflowSourceKind,
 };
 
 /// Where something is in one of the fold's lists: small, and quick to follow.
@@ -70,7 +71,7 @@ pub struct Context {
     /// By which event.
     pub index: EventIndex,
     /// The merged context.
-    pub values: serde_json::Map<String, serde_json::Value>,
+    pub values: Arc<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// One node of a run.
@@ -352,8 +353,9 @@ pub struct Divergence {
     pub index: EventIndex,
 }
 
-/// Where a decision trace is. Its entries stay in the log: nothing is decided from them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a decision trace is, and what it says of the way that the run took. Its entries stay in the log:
+/// nothing is decided from them.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// Its id.
     pub trace_id: TraceId,
@@ -361,4 +363,35 @@ pub struct Trace {
     pub entries: usize,
     /// The event.
     pub index: EventIndex,
+    /// The step that became pending.
+    pub selected: Option<Selected>,
+    /// The steps and loops that were skipped, in order.
+    pub skipped: Vec<TraceRef>,
+    /// The context that decided it, where something was skipped.
+    pub context: Option<Arc<serde_json::Map<String, serde_json::Value>>>,
+}
+
+/// A step that became pending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// The step.
+    pub step_id: StepName,
+    /// The innermost loop around it, and its iteration from 0.
+    pub innermost: Option<(DelimiterSafe, u32)>,
+}
+
+impl Selected {
+    /// What a decision selected, if it did.
+    pub(crate) fn of(entry: &TraceEntry) -> Option<Self> {
+        if entry.kind != TraceKind::SelectedNextStep {
+            return None;
+        }
+        match entry.refs.as_slice() {
+            [TraceRef::StepId { step_id }] => Some(Self { step_id: step_id.clone(), innermost: None }),
+            [TraceRef::StepId { step_id }, TraceRef::LoopId { loop_id }, TraceRef::Iteration { value }] => {
+                Some(Self { step_id: step_id.clone(), innermost: Some((loop_id.clone(), *value)) })
+            }
+            _ => None,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use canon::error::{Envelope, Retry};
 
-use super::{SHORT_TOKEN_CHARACTERS, TOKEN_BYTES, TokenKind};
+use super::{TOKEN_BYTES, TokenKind};
 use crate::record::{NodeId, RunId, SessionId, WorkflowHash};
 
 canon::error_codes! {
@@ -44,10 +44,12 @@ pub enum TokenError {
     #[error("a short token (`ct_`) was given where a long one is wanted")]
     ShortForm,
     /// A short token that was cut, or has something behind it.
-    #[error("a short token has {SHORT_TOKEN_CHARACTERS} characters, not {measured}")]
+    #[error("the short token has {measured} characters; it must have {expected}")]
     ShortLength {
         /// How many it has.
         measured: usize,
+        /// How many tokens of its kind have.
+        expected: usize,
     },
     /// Characters that tokens do not have.
     #[error("a part of the token is not base64url without padding")]
@@ -151,9 +153,9 @@ impl TokenError {
             Self::TooLong { measured } => {
                 envelope.detail("measuredBytes", *measured).detail("maximumBytes", TOKEN_BYTES)
             }
-            Self::ShortLength { measured } => envelope
-                .detail("measuredCharacters", *measured)
-                .detail("expectedCharacters", SHORT_TOKEN_CHARACTERS),
+            Self::ShortLength { measured, expected } => {
+                envelope.detail("measuredCharacters", *measured).detail("expectedCharacters", *expected)
+            }
             Self::OtherKind { wanted, given } => {
                 envelope.detail("wanted", wanted.parameter()).detail("given", given.parameter())
             }
@@ -184,8 +186,8 @@ impl TokenError {
     const fn suggestion(&self) -> &'static str {
         match self {
             Self::ShortForm => "Send it as `continueToken`, and leave `stateToken` and `ackToken` out.",
-            Self::OtherKind { wanted: TokenKind::Checkpoint, .. } => {
-                "Send the `checkpointToken` (`chk.v1.…`) of the latest reply about this run. Without one, rehydrate: \
+            Self::OtherKind { wanted: TokenKind::Checkpoint | TokenKind::ShortCheckpoint, .. } => {
+                "Send the `checkpointToken` (`cp_…`) of the latest reply about this run. Without one, rehydrate: \
                  the reply has it."
             }
             Self::OtherKind { .. } => {

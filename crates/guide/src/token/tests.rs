@@ -143,9 +143,9 @@ fn short_tokens_that_are_refused() {
     let bad_signature = TokenError::BadSignature { kind: TokenKind::Continue };
     let cases = [
         ("nothing", String::new(), TokenError::Shape),
-        ("only a prefix", "ct_".into(), TokenError::ShortLength { measured: 3 }),
-        ("cut", good[..26].to_owned(), TokenError::ShortLength { measured: 26 }),
-        ("a line end", format!("{good}\n"), TokenError::ShortLength { measured: 28 }),
+        ("only a prefix", "ct_".into(), TokenError::ShortLength { measured: 3, expected: 27 }),
+        ("cut", good[..26].to_owned(), TokenError::ShortLength { measured: 26, expected: 27 }),
+        ("a line end", format!("{good}\n"), TokenError::ShortLength { measured: 28, expected: 27 }),
         ("another alphabet", format!("{}+", &good[..26]), TokenError::Encoding),
         ("wide text", format!("{}é", &good[..25]), TokenError::Encoding),
         ("zeros", format!("ct_{}", "A".repeat(24)), bad_signature.clone()),

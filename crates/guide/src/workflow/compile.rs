@@ -168,7 +168,7 @@ pub fn compile_with(
     bindings::sentinels(&mut context, &mut nodes);
     virtual_steps::insert(&mut context, &mut nodes, source.metrics_profile);
     checks::check(&mut context, &mut nodes);
-    context_keys::check(&mut context, &mut nodes);
+    context_keys::check(&mut context, &source.inputs, &mut nodes);
     let workflow = emit::emit(&mut context, source, nodes);
     match workflow {
         Some(workflow) if context.problems.is_empty() => {
@@ -199,11 +199,11 @@ pub struct Validation {
 /// What is broken in itself does not keep the rest from being checked; problems that only follow from others
 /// in the same place are left out.
 pub fn validate(bytes: &[u8], format: Format, origin: SourceOrigin, bindings: &Bindings) -> Validation {
-    let value = match source::read_value(bytes, format) {
-        Ok(value) => value,
+    let (value, order) = match source::read_ordered(bytes, format) {
+        Ok(read) => read,
         Err(problem) => return Validation { problems: vec![problem], source: None, compiled: None },
     };
-    let (source, mut problems) = source::read(&value, origin);
+    let (source, mut problems) = source::read(&value, order, origin);
     match compile(&source, bindings) {
         Ok(compiled) if problems.is_empty() => {
             Validation { problems, source: Some(source), compiled: Some(compiled) }

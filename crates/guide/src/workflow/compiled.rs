@@ -49,6 +49,9 @@ pub struct CompiledWorkflow {
     /// The model it asks for. Advisory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
+    /// The context keys that a start has to bring.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: ContextKeys,
     /// The abilities it needs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capabilities: BTreeMap<Capability, CapabilityNeed>,
@@ -560,7 +563,7 @@ pub enum WarningCode {
     LoopReadsContext,
     /// Criteria that a flag could satisfy.
     FlagOnlyCriteria,
-    /// A condition that reads a context key which no step declares.
+    /// A condition that reads a context key which neither a step nor the inputs declare.
     UndeclaredContextKey,
 }
 

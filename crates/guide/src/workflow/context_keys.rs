@@ -36,10 +36,13 @@ pub enum PlainType {
     Number,
     /// `true` or `false`.
     Boolean,
+    /// A list. Only the program declares it, for the metrics of a run: an author cannot.
+    #[schemars(skip)]
+    List,
 }
 
 impl PlainType {
-    /// Every type, by its name in a workflow file.
+    /// Every type that an author may declare, by its name in a workflow file.
     pub const ALL: &'static [(&'static str, Self)] =
         &[("boolean", Self::Boolean), ("number", Self::Number), ("string", Self::String)];
 }
@@ -54,7 +57,8 @@ impl ContextType {
                 !text.trim().is_empty() && text.trim() != self.placeholder(key)
             }
             (Self::Plain(PlainType::Number), Value::Number(_))
-            | (Self::Plain(PlainType::Boolean), Value::Bool(_)) => true,
+            | (Self::Plain(PlainType::Boolean), Value::Bool(_))
+            | (Self::Plain(PlainType::List), Value::Array(_)) => true,
             (Self::OneOf(allowed), value) => {
                 allowed.iter().any(|one| condition::equal(value, &Value::String(one.clone())))
             }
@@ -68,6 +72,7 @@ impl ContextType {
             Self::Plain(PlainType::String) => "text".to_owned(),
             Self::Plain(PlainType::Number) => "a number".to_owned(),
             Self::Plain(PlainType::Boolean) => "true or false".to_owned(),
+            Self::Plain(PlainType::List) => "a list".to_owned(),
             Self::OneOf(allowed) => {
                 let quoted: Vec<String> = allowed.iter().map(|one| format!("{one:?}")).collect();
                 format!("one of {}", quoted.join(", "))
@@ -81,6 +86,7 @@ impl ContextType {
             Self::Plain(PlainType::String) => format!("<{key}: text>"),
             Self::Plain(PlainType::Number) => format!("<{key}: a number>"),
             Self::Plain(PlainType::Boolean) => "<true | false>".to_owned(),
+            Self::Plain(PlainType::List) => format!("<{key}: a list>"),
             Self::OneOf(allowed) => format!("<{}>", allowed.join(" | ")),
         }
     }

@@ -86,7 +86,7 @@ pub fn check(pack: &ContractPack, artifacts: &[Value]) -> ContractVerdict {
     }
     let mut issues = Issues::default();
     for (index, artifact) in candidates() {
-        issues.add_schema_errors(index, validator.iter_errors(artifact));
+        issues.add_schema_errors(index, &pack.schema, validator.iter_errors(artifact));
     }
     ContractVerdict::Invalid { issues: issues.finish() }
 }
@@ -223,6 +223,67 @@ mod tests {
         ];
         for (name, artifacts, expected) in cases {
             assert_eq!(check(review, &artifacts), expected, "{name}");
+        }
+    }
+
+    /// Finding G7: what the guidance of a contract says about members that belong together is checked.
+    #[test]
+    fn rules_between_members_are_checked() {
+        let finding = |severity: &str| json!({"severity": severity, "summary": "src/a.rs:1 loses data"});
+        let review = |verdict: &str, findings: Vec<Value>| {
+            ("review_verdict", json!({"verdict": verdict, "findings": findings}))
+        };
+        let cases = [
+            (
+                "clean with data loss",
+                review("clean", vec![finding("nit"), finding("critical")]),
+                Some("artifacts[0].verdict: has to be `blocking`: a finding is `critical` or `major`"),
+            ),
+            (
+                "minor with a major finding",
+                review("minor", vec![finding("major")]),
+                Some("artifacts[0].verdict: has to be `blocking`: a finding is `critical` or `major`"),
+            ),
+            ("blocking with it", review("blocking", vec![finding("critical")]), None),
+            ("minor with a minor finding", review("minor", vec![finding("minor")]), None),
+            ("clean and empty", review("clean", vec![]), None),
+            (
+                "minor and empty",
+                review("minor", vec![]),
+                Some("artifacts[0].verdict: has to be `clean`: `findings` is empty"),
+            ),
+            (
+                "no tests and no limits",
+                ("coding_handoff", json!({"testsAdded": [], "knownLimitations": []})),
+                Some("artifacts[0].knownLimitations: has to say what is unproven: `testsAdded` is empty"),
+            ),
+            (
+                "no tests and a limit",
+                ("coding_handoff", json!({"testsAdded": [], "knownLimitations": ["unproven"]})),
+                None,
+            ),
+            (
+                "a signal that says nothing",
+                ("coordinator_signal", json!({"payload": {}})),
+                Some("artifacts[0].payload: has to have at least 1 members"),
+            ),
+            (
+                "a handoff without an appetite",
+                ("differentiation_handoff", json!({"shapingHandoff": {"selectedShape": "x"}})),
+                Some("artifacts[0].shapingHandoff.appetite: is missing"),
+            ),
+        ];
+        for (name, (contract, changes), expected) in cases {
+            let pack = registry::contract(&format!("wr.contracts.{contract}")).unwrap();
+            let mut artifact = pack.example.clone();
+            artifact.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+            let found = match check(pack, &[artifact]) {
+                ContractVerdict::Invalid { issues } => issues,
+                ContractVerdict::Satisfied { .. } => Vec::new(),
+                other => panic!("{name}: {other:?}"),
+            };
+            let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+            assert_eq!(found, expected, "{name}");
         }
     }
 

@@ -8,7 +8,7 @@
 //! | `contains` | `value` stands in the notes |
 //! | `regex` | `pattern` matches somewhere; `flags` are of `i m s x` |
 //! | `length` | from `min` to `max` characters |
-//! | `schema` | the notes are JSON that keeps a JSON Schema without references |
+//! | `schema` | the notes are JSON that keeps a JSON Schema without references; with `block`, their fenced block of that name |
 //!
 //! Each has the author's `message` for when it fails. A rule whose `condition` does not hold takes no
 //! part: it neither passes nor fails, and a junction of such rules takes no part either.
@@ -27,7 +27,7 @@ use super::{
 };
 
 pub use evaluate::{CriteriaFailure, CriteriaVerdict, FailureKind, evaluate};
-pub use words::requirements;
+pub use words::{Requirement, requirements};
 
 /// How deep criteria may nest.
 pub const MAX_DEPTH: usize = 16;
@@ -37,6 +37,8 @@ pub const MAX_PARTS: usize = 64;
 pub const MAX_SCHEMA_BYTES: usize = 16_384;
 /// The longest text of a `contains` rule, in characters: that of the longest notes.
 const MAX_VALUE_CHARACTERS: usize = 1024;
+/// The longest name of a block of the notes.
+const MAX_BLOCK_CHARACTERS: usize = 64;
 /// The longest message, in characters.
 const MAX_MESSAGE_CHARACTERS: usize = 512;
 
@@ -192,7 +194,7 @@ impl Checker {
             "contains" => &["value"],
             "regex" => &["pattern", "flags"],
             "length" => &["min", "max"],
-            "schema" => &["schema"],
+            "schema" => &["schema", "block"],
             _ => {
                 let fix = match canon::nearest::nearest(kind, ["contains", "regex", "length", "schema"], 1)
                     .first()
@@ -235,7 +237,10 @@ impl Checker {
             }
             "regex" => self.regex(members, path),
             "length" => self.length(members, path),
-            _ => self.schema(members.get("schema"), &member(path, "schema")),
+            _ => {
+                self.block(members, path);
+                self.schema(members.get("schema"), &member(path, "schema"));
+            }
         }
     }
 
@@ -294,6 +299,19 @@ impl Checker {
                 );
             }
             _ => {}
+        }
+    }
+
+    fn block(&mut self, members: &Map<String, Value>, path: &str) {
+        let Some(block) = members.get("block") else { return };
+        let spelt = |name: &str| {
+            (1..=MAX_BLOCK_CHARACTERS).contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+        };
+        if !block.as_str().is_some_and(spelt) {
+            let message =
+                format!("`block` is a name of 1 to {MAX_BLOCK_CHARACTERS} letters, digits, `-` and `_`");
+            self.fault(&member(path, "block"), message, "Use a name such as `findings`.");
         }
     }
 

@@ -59,7 +59,8 @@ impl Table {
             workflow.steps.iter().flat_map(|step| [&step.produces_context, &step.requires_context]);
         let of_loops = workflow.loops.iter().map(|looped| &looped.requires_context);
         let mut declared = ContextKeys::new();
-        for (key, declaration) in of_steps.chain(of_loops).flatten() {
+        for (key, declaration) in std::iter::once(&workflow.inputs).chain(of_steps).chain(of_loops).flatten()
+        {
             declared.entry(key.clone()).or_insert_with(|| declaration.clone());
         }
         Self { steps, sequence, conditional, declared }

@@ -22,6 +22,7 @@ mod definitions;
 mod loops;
 mod model;
 mod names;
+mod order;
 mod reader;
 mod steps;
 mod workflow;
@@ -30,6 +31,7 @@ mod yaml;
 use canon::json::{self, Limits, Numbers};
 use serde_json::Value;
 
+pub(crate) use self::order::Order;
 use self::reader::Reader;
 use super::{
     ids::SourceOrigin,
@@ -90,8 +92,8 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<Source, Vec<Problem>> {
 /// # Errors
 /// Every problem of the file, in the order of their paths.
 pub fn parse_from(bytes: &[u8], format: Format, origin: SourceOrigin) -> Result<Source, Vec<Problem>> {
-    let value = read_value(bytes, format).map_err(|problem| vec![problem])?;
-    match read(&value, origin) {
+    let (value, order) = read_ordered(bytes, format).map_err(|problem| vec![problem])?;
+    match read(&value, order, origin) {
         (source, problems) if problems.is_empty() => Ok(source),
         (_, problems) => Err(report(problems)),
     }
@@ -134,12 +136,25 @@ pub fn read_value(bytes: &[u8], format: Format) -> Result<Value, Problem> {
     }
 }
 
+/// The value that a file holds, and the order in which its author wrote what is read in order.
+///
+/// # Errors
+/// As [`read_value`].
+pub(crate) fn read_ordered(bytes: &[u8], format: Format) -> Result<(Value, Order), Problem> {
+    let value = read_value(bytes, format)?;
+    let order = match format {
+        Format::Json => Order::of_json(bytes),
+        Format::Yaml => yaml::order(bytes),
+    };
+    Ok((value, order))
+}
+
 /// Reads as much as there is to read, and says what is wrong with it.
 ///
 /// What is broken is replaced by something harmless, for the sake of further checks: only
 /// a source without problems is one.
-pub(crate) fn read(value: &Value, origin: SourceOrigin) -> (Source, Vec<Problem>) {
-    let mut reader = Reader::default();
+pub(crate) fn read(value: &Value, order: Order, origin: SourceOrigin) -> (Source, Vec<Problem>) {
+    let mut reader = Reader { order, ..Reader::default() };
     let source = workflow::read(&mut reader, value, origin);
     (source, reader.problems)
 }

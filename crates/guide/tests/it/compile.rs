@@ -451,3 +451,18 @@ proptest! {
         prop_assert_eq!(hash(&named), hash(&sorted));
     }
 }
+
+/// Finding R5: what a step asks for is shown in the order in which its author wrote it, in both formats.
+#[test]
+fn what_to_hand_in_keeps_the_authors_order() {
+    let json = br#"{"id": "project.order", "name": "O", "description": "O.", "version": "1.0.0", "steps": [{"id": "one",
+        "title": "One", "promptBlocks": {"goal": "G.", "outputRequired": {"Symptom": "s", "Expected": "e", "Actual": "a"}}}]}"#;
+    let yaml = b"id: project.order\nname: O\ndescription: O.\nversion: 1.0.0\nsteps:\n  - id: one\n    title: One\n    \
+        promptBlocks:\n      goal: G.\n      outputRequired:\n        Symptom: s\n        Expected: e\n        Actual: a\n";
+    let json = compiled(json, Format::Json).workflow;
+    let prompt = &json.steps[0].prompt;
+    let places: Vec<usize> =
+        ["Symptom", "Expected", "Actual"].iter().map(|name| prompt.find(name).unwrap()).collect();
+    assert!(places.is_sorted(), "{prompt}");
+    assert_eq!(compiled(yaml, Format::Yaml).workflow.hash(), json.hash(), "YAML and JSON say the same");
+}

@@ -2,6 +2,7 @@
 //! B1). What a blocked attempt sent of context and preferences is kept (findings B2 and B3).
 
 use guide::engine::EngineError;
+use guide::project::way::{Skipped, StepPlace, selected_at, skipped_before};
 use guide::record::{
     Autonomy, BlockerCode, EngineState, Event, EventData, GapSeverity, NodeId, NodeKind, Pointer,
     Preferences, RiskPolicy,
@@ -225,7 +226,8 @@ fn preferences_beyond_the_recommendation_are_disclosed_by_the_blocked_attempt() 
     assert_eq!(gaps, 1);
 }
 
-/// Finding B4: evidence behind the cut is in no record, so it satisfies no check.
+/// Finding B4: checks read what is stored. Notes longer than a recap are stored whole in the same append; those
+/// beyond the limit block with both sizes, and leave nothing behind.
 #[test]
 fn notes_are_checked_as_they_are_stored() {
     let steps = json!([
@@ -233,21 +235,38 @@ fn notes_are_checked_as_they_are_stored() {
             [{"type": "contains", "value": "Reproduced: yes", "message": "Say it"}]},
         plain("end-step"),
     ]);
-    let filler: &'static str = "filler\n".repeat(800).leak();
-    let behind: &'static str = format!("{filler}Reproduced: yes").leak();
-    let before: &'static str = format!("Reproduced: yes\n{filler}").leak();
-    let mut harness = Harness::start(workflow(steps), json!({}), None);
+    let evidence_after = |bytes: usize| -> &'static str {
+        format!("{}Reproduced: yes", "x".repeat(bytes - "Reproduced: yes".len())).leak()
+    };
+    for (name, bytes, stored) in
+        [("as long as a recap", 4096, 1), ("a byte longer", 4097, 2), ("as long as notes may be", 65_536, 2)]
+    {
+        let mut harness = Harness::start(workflow(steps.clone()), json!({}), None);
+        let root = harness.root.clone();
+        let notes = evidence_after(bytes);
+        let done = harness.advance(&root, Call::notes(notes));
+        assert_eq!(harness.pending(&done).as_deref(), Some("end-step"), "{name}");
+        let payloads: Vec<Value> = harness.events.iter().filter_map(stored_notes).collect();
+        assert_eq!(payloads.len(), stored, "{name}");
+        if stored == 2 {
+            assert_eq!(payloads[0]["sentBytes"], bytes, "{name}");
+            assert!(payloads[0]["notesMarkdown"].as_str().unwrap().ends_with("[TRUNCATED]"), "{name}");
+            let whole = json!({"kind": "wr.notes", "notesMarkdown": notes});
+            let digest = canon::digest::Digest::of_canonical(&whole).unwrap();
+            assert_eq!(payloads[1]["sha256"], digest.to_string(), "{name}");
+            assert_eq!(harness.artifacts[&digest], canon::canonical::to_vec(&whole).unwrap(), "{name}");
+        }
+    }
+    let mut harness = Harness::start(workflow(steps.clone()), json!({}), None);
     let root = harness.root.clone();
-    let blocked = harness.advance(&root, Call::notes(behind));
-    let (code, _, words) = &blockers(&harness, &blocked)[0];
-    assert_eq!(*code, BlockerCode::InvalidRequiredOutput);
-    assert!(words.contains("Notes are 5,615 bytes; the limit is 4,096."), "{words}");
-    let done = harness.advance(&blocked, Call::notes(before));
-    assert_eq!(harness.pending(&done).as_deref(), Some("end-step"));
-    let payloads: Vec<Value> = harness.events.iter().filter_map(stored_notes).collect();
-    assert_eq!(payloads.len(), 1);
-    assert_eq!(payloads[0]["sentBytes"], before.len());
-    assert!(payloads[0]["notesMarkdown"].as_str().unwrap().ends_with("[TRUNCATED]"));
+    let blocked = harness.advance(&root, Call::notes(evidence_after(65_537)));
+    let told = blockers(&harness, &blocked);
+    let sizes = |(code, _, words): &(BlockerCode, Pointer, String)| {
+        *code == BlockerCode::InvalidRequiredOutput
+            && words.contains("The notes are 65,537 bytes; the limit is 65,536.")
+    };
+    assert!(told.iter().any(sizes), "{told:?}");
+    assert!(harness.events.iter().all(|event| stored_notes(event).is_none()));
 }
 
 fn stored_notes(event: &Event) -> Option<Value> {
@@ -266,6 +285,149 @@ fn short_notes_say_nothing_of_their_size() {
     harness.advance(&root, Call::notes("did it"));
     let payloads: Vec<Value> = harness.events.iter().filter_map(stored_notes).collect();
     assert_eq!(payloads, [json!({"payloadKind": "notes", "notesMarkdown": "did it"})]);
+}
+
+/// A start has to bring the inputs that a workflow declares; one that never stops begins with a critical gap, and
+/// shows the step that the input guards.
+#[test]
+fn inputs_are_checked_before_anything_is_recorded() {
+    let source = json!({
+        "id": "project.test", "name": "T", "description": "T.", "version": "1.0.0",
+        "inputs": {"size": {"enum": ["small", "large"]}},
+        "steps": [
+            plain("begin"),
+            {"id": "deep", "title": "Deep", "prompt": "D.", "notesOptional": true,
+             "runCondition": {"var": "size", "equals": "large"}},
+            plain("end-step"),
+        ],
+    });
+    let workflow = crate::harness::compiled(&source);
+    for (name, context, says) in [
+        ("missing", json!({}), "the context key `size` is missing; it must be one of \"small\", \"large\""),
+        ("not allowed", json!({"size": "huge"}), "is \"huge\"; it must be one of"),
+    ] {
+        let refused = Harness::try_start(workflow.clone(), context, None).err().unwrap();
+        assert!(matches!(refused, EngineError::MissingInputs { .. }), "{name}");
+        assert!(refused.to_string().contains(says), "{name}: {refused}");
+    }
+    let mut small = Harness::start(workflow.clone(), json!({"size": "small"}), None);
+    assert_eq!(small.walk(|_| Call::nothing()).0, ["begin", "end-step"]);
+    let mut unknown = Harness::start(workflow, json!({}), Some(NEVER_STOP));
+    let gaps = |harness: &Harness| {
+        let gap = |event: &Event| match &event.data {
+            EventData::GapRecorded { severity, .. } => Some(*severity),
+            _ => None,
+        };
+        harness.events.iter().filter_map(gap).collect::<Vec<_>>()
+    };
+    assert_eq!(gaps(&unknown), [GapSeverity::Critical]);
+    assert_eq!(unknown.walk(|_| Call::nothing()).0, ["begin", "deep", "end-step"]);
+    assert_eq!(gaps(&unknown), [GapSeverity::Critical], "one gap for one key");
+}
+
+/// Finding B1: what was skipped is known of the node that it led to, with the keys, what they may be, and the value
+/// that was recorded then. A step that stays skipped is named once.
+#[test]
+fn what_was_skipped_is_recorded_with_the_keys_that_decided_it() {
+    let steps = json!([
+        {"id": "diagnose", "title": "D", "prompt": "D.", "notesOptional": true,
+         "producesContext": {"fixDecision": {"enum": ["fix", "report"]}}},
+        {"id": "fix", "title": "Fix it", "prompt": "F.", "notesOptional": true,
+         "runCondition": {"var": "fixDecision", "equals": "fix"}},
+        plain("report"),
+        {"type": "loop", "id": "rounds", "title": "Rounds", "loop":
+            {"type": "forEach", "items": "parts", "maxIterations": 3}, "body": [plain("part")]},
+        plain("end-step"),
+    ]);
+    let mut harness = Harness::start(workflow(steps), json!({"parts": []}), None);
+    let root = harness.root.clone();
+    let report = harness.advance(&root, Call::context(json!({"fixDecision": "report"})));
+    let end = harness.advance(&report, Call::context(json!({"parts": [], "fixDecision": "Report"})));
+    let read_back = SessionState::fold(harness.state.session_id().clone(), &harness.events).unwrap();
+    for state in [&harness.state, &read_back] {
+        let skipped = |node: &NodeId| -> Vec<(String, Vec<(String, Option<String>, Option<Value>)>)> {
+            let found = skipped_before(state, &harness.workflow, state.node(node).unwrap());
+            let keys = |skipped: Skipped| {
+                skipped.keys.into_iter().map(|key| (key.key, key.allowed, key.value)).collect()
+            };
+            found.into_iter().map(|skipped| (skipped.title.clone(), keys(skipped))).collect()
+        };
+        assert_eq!(skipped(&root), []);
+        let allowed = Some("one of \"fix\", \"report\"".to_owned());
+        let key = ("fixDecision".to_owned(), allowed, Some(json!("report")));
+        assert_eq!(skipped(&report), [("Fix it".to_owned(), vec![key])]);
+        assert_eq!(skipped(&end), [("Rounds".to_owned(), vec![("parts".to_owned(), None, Some(json!([])))])]);
+        let place =
+            |node: &NodeId| selected_at(state, state.node(node).unwrap()).unwrap().step_id.to_string();
+        assert_eq!([place(&root), place(&report), place(&end)], ["diagnose", "report", "end-step"]);
+    }
+    let back = harness.advance(&end, Call::context(json!({"fixDecision": "fix"})));
+    assert_eq!(
+        harness.pending(&back).as_deref(),
+        Some("fix"),
+        "a skipped step becomes pending once it can run"
+    );
+}
+
+/// One numbering: the place in the workflow, and in a loop its pass.
+#[test]
+fn a_step_has_one_number_and_a_pass_in_a_loop() {
+    let steps = json!([
+        plain("first"),
+        {"type": "loop", "id": "rounds", "title": "Rounds", "loop":
+            {"type": "for", "count": 2, "maxIterations": 5}, "body": [plain("part-a"), plain("part-b")]},
+        {"type": "loop", "id": "again", "title": "Again", "loop": {"type": "while", "maxIterations": 4,
+            "conditionSource": {"kind": "artifact_contract", "contractRef": "wr.contracts.loop_control"}},
+         "body": [plain("look"), {"id": "decide", "title": "D", "prompt": "D.",
+            "outputContract": {"contractRef": "wr.contracts.loop_control"}}]},
+    ]);
+    let mut harness = Harness::start(workflow(steps), json!({}), None);
+    let mut node = harness.root.clone();
+    let mut places = Vec::new();
+    while harness.pending(&node).is_some() && places.len() < 8 {
+        let place = {
+            let selected = selected_at(&harness.state, harness.state.node(&node).unwrap()).unwrap();
+            let innermost = selected.innermost.as_ref().map(|(loop_id, iteration)| (loop_id, *iteration));
+            let context = serde_json::Map::new();
+            StepPlace::of(&harness.workflow, &selected.step_id, innermost, &context).unwrap().to_string()
+        };
+        places.push(place);
+        node = harness.advance(&node, Call::decide("continue"));
+    }
+    assert_eq!(
+        places,
+        [
+            "step 1 of 5",
+            "step 2 of 5, pass 1 of 2",
+            "step 3 of 5, pass 1 of 2",
+            "step 2 of 5, pass 2 of 2",
+            "step 3 of 5, pass 2 of 2",
+            "step 4 of 5, pass 1 of at most 4",
+            "step 5 of 5, pass 1 of at most 4",
+            "step 4 of 5, pass 2 of at most 4",
+        ]
+    );
+}
+
+/// Finding G6: the metrics that a workflow asks for are declared keys of its last step.
+#[test]
+fn metrics_that_a_workflow_asks_for_are_checked() {
+    let source = json!({
+        "id": "project.test", "name": "T", "description": "T.", "version": "1.0.0", "metricsProfile": "ticket",
+        "steps": [plain("begin"), plain("end-step")],
+    });
+    let mut harness = Harness::start(crate::harness::compiled(&source), json!({}), None);
+    let root = harness.root.clone();
+    let last = harness.advance(&root, Call::nothing());
+    let blocked = harness
+        .advance(&last, Call::context(json!({"metrics_outcome": "great", "metrics_ticket_ids": "T-1"})));
+    let told = blockers(&harness, &blocked);
+    let words: String = told.into_iter().map(|(_, _, words)| words).collect();
+    assert!(words.contains("`metrics_outcome` is \"great\"; it must be one of \"success\""), "{words}");
+    assert!(words.contains("`metrics_ticket_ids` is \"T-1\"; it must be a list"), "{words}");
+    let sent = json!({"metrics_outcome": "success", "metrics_ticket_ids": ["T-1"]});
+    let done = harness.advance(&blocked, Call::context(sent));
+    assert_eq!(harness.pending(&done), None, "the run is complete");
 }
 
 /// Every workflow of the program that decides by a key declares it.

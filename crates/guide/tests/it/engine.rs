@@ -422,6 +422,7 @@ fn an_inner_loop_can_go_over_a_list_of_the_outer_item() {
     let mut node = run.root.clone();
     while run.pending(&node).is_some() {
         let facts = guide::render::Facts {
+            blockers: &[],
             workflow: &run.workflow,
             state: run.snapshot(&node),
             context: files.as_object().unwrap(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use canon::digest::Digest;
 use guide::derive;
 use guide::engine::{self, Additions, Advance, Checkpoint, EngineError, Output, Start};
 use guide::plan::{AppendPlan, Planned};
@@ -44,6 +45,7 @@ pub(crate) struct Harness {
     pub(crate) state: SessionState,
     pub(crate) events: Vec<Event>,
     snapshots: BTreeMap<SnapshotRef, Arc<ExecutionSnapshot>>,
+    pub(crate) artifacts: BTreeMap<Digest, Vec<u8>>,
     pub(crate) root: NodeId,
 }
 
@@ -79,6 +81,7 @@ impl Harness {
             state: SessionState::new(session_id),
             events: Vec::new(),
             snapshots: BTreeMap::new(),
+            artifacts: BTreeMap::new(),
             root: additions.node_id.clone(),
         };
         harness.commit(additions);
@@ -96,6 +99,7 @@ impl Harness {
             );
             self.snapshots.insert(named.reference(), named.snapshot().clone());
         }
+        self.artifacts.extend(additions.artifacts.into_iter().map(|new| (new.sha256, new.bytes)));
         let Planned::Append(plan) = AppendPlan::new(&mut self.state, additions.events).unwrap() else {
             panic!("the call was recorded before")
         };

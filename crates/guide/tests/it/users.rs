@@ -139,7 +139,7 @@ fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() 
         (
             "nobody's answer",
             vec![with(answer("thing"), "answeredBy", Value::Null)],
-            Some("missing field `answeredBy`"),
+            Some("`answeredBy` is missing; it must be \"user\" or \"coordinator\""),
         ),
         (
             "an answer of no words",
@@ -149,12 +149,12 @@ fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() 
         (
             "neither yes nor no",
             vec![with(answer("thing"), "outcome", json!("maybe"))],
-            Some("unknown variant `maybe`"),
+            Some("`outcome` is \"maybe\"; it must be \"given\" or \"refused\""),
         ),
         (
             "a member too many",
             vec![with(answer("thing"), "secret", json!("x"))],
-            Some("unknown field `secret`"),
+            Some("`secret` is not a member of it"),
         ),
         (
             "no id",
@@ -296,6 +296,7 @@ fn a_step_says_in_its_prompt_what_it_needs_and_how_to_send_it() {
         let root = run.root.clone();
         let context = run.state.context(&run.state.runs()[0].id).clone();
         let facts = Facts {
+            blockers: &[],
             workflow: &run.workflow,
             state: run.snapshot(&root),
             context: &context,

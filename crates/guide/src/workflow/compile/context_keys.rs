@@ -1,6 +1,7 @@
-//! What steps declare of the context: one type for each key, and no condition that reads a key nobody declares.
+//! What steps and inputs declare of the context: one type for each key, and no condition that reads an
+//! undeclared key.
 //!
-//! A run condition that reads a key which an earlier step produces *requires* that key: without a value the
+//! A run condition that reads an input, or a key which an earlier step produces, *requires* that key: without a value the
 //! condition says nothing, and the step must not be skipped for it. The compiler writes that down, so that a
 //! run does not have to know who produces what.
 
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::draft::{Context, Draft, DraftLoop, Node};
+use super::virtual_steps::METRICS;
 use crate::workflow::{
     compiled::{Condition, Count, WarningCode},
     condition,
@@ -19,12 +21,17 @@ use crate::workflow::{
 };
 
 /// Checks the declarations of the expanded workflow, and completes what its steps require.
-pub(super) fn check(context: &mut Context<'_>, nodes: &mut [Node]) {
-    let mut declared = BTreeMap::new();
+pub(super) fn check(context: &mut Context<'_>, inputs: &ContextKeys, nodes: &mut [Node]) {
+    let mut declared: Declared = inputs
+        .iter()
+        .map(|(key, declaration)| (key.clone(), (declaration.clone(), member("inputs", key))))
+        .collect();
     collect(context, nodes, &mut declared);
-    complete(nodes, &declared, &mut BTreeSet::new());
+    // A start brings the inputs, so every step comes after them.
+    complete(nodes, &declared, &mut inputs.keys().cloned().collect());
     let mut known: BTreeSet<String> = declared.into_keys().collect();
-    let declares = !known.is_empty();
+    // The metrics are the program's own declarations: an author who only asks for them promised no list.
+    let declares = known.iter().any(|key| !key.starts_with(METRICS));
     known.insert("goal".to_owned());
     loop_inputs(nodes, &mut known);
     Readers { declares, known }.walk(context, nodes);
@@ -206,12 +213,14 @@ impl Readers {
             let fix = match canon::nearest::nearest(key, &self.known, 1).first() {
                 Some(near) => format!("Did you mean `{near}`?"),
                 None => format!(
-                    "Add `producesContext: {{\"{key}\": …}}` to the step that sends it, or `requiresContext` to the \
-                     first step if `start_workflow` brings it."
+                    "Add `producesContext: {{\"{key}\": …}}` to the step that sends it, or declare it in the workflow's \
+                     `inputs` if `start_workflow` brings it."
                 ),
             };
-            let message =
-                format!("the condition reads the context key `{}`, which no step declares", quoted(key));
+            let message = format!(
+                "the condition reads the context key `{}`, which neither a step nor `inputs` declares",
+                quoted(key)
+            );
             if self.declares {
                 context.problem(path, Code::UndeclaredContextKey, message, fix);
             } else {

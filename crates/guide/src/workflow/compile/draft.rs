@@ -356,8 +356,12 @@ pub(super) fn join_confirmation(own: &mut Option<Confirmation>, other: &Confirma
 
 fn block_texts(blocks: &mut PromptBlocks, visit: &mut dyn FnMut(&mut String)) {
     let PromptBlocks { goal, constraints, procedure, output_required, verify } = blocks;
-    let texts =
-        goal.iter_mut().chain(constraints).chain(procedure).chain(output_required.values_mut()).chain(verify);
+    let texts = goal
+        .iter_mut()
+        .chain(constraints)
+        .chain(procedure)
+        .chain(output_required.iter_mut().map(|(_, text)| text))
+        .chain(verify);
     for text in texts {
         match text {
             BlockText::Text(text) => visit(text),

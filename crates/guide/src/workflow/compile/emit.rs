@@ -54,6 +54,7 @@ pub(super) fn emit(context: &mut Context<'_>, source: &Source, nodes: Vec<Node>)
         clarification_prompts: source.clarification_prompts.clone(),
         meta_guidance: context.meta_guidance.clone(),
         model_tier: source.model_tier,
+        inputs: source.inputs.clone(),
         capabilities: context.capabilities.clone(),
         recommended_autonomy: preferences.recommended_autonomy,
         recommended_risk_policy: preferences.recommended_risk_policy,

@@ -6,9 +6,13 @@ use super::{
 };
 use crate::workflow::{
     compiled::{Fragment, StepProvenance, StepSource},
+    context_keys::{ContextType, PlainType},
     problem::{ProblemCode as Code, member},
     source::{Audit, Instruction, MAX_STEPS, MetricsProfile, StandardStep, Synthesis, Verification},
 };
+
+/// What the context keys of metrics begin with.
+pub(super) const METRICS: &str = "metrics_";
 
 /// Inserts the steps, in every list, behind those that ask for them.
 pub(super) fn insert(context: &mut Context<'_>, nodes: &mut Vec<Node>, profile: Option<MetricsProfile>) {
@@ -122,25 +126,34 @@ fn last_step(nodes: &mut [Node]) -> Option<&mut Draft> {
     }
 }
 
+/// The last step has to send the metrics: they are declared keys of it, checked like any other.
 fn metrics(context: &mut Context<'_>, draft: &mut Draft, profile: MetricsProfile) {
-    let (name, counts) = match profile {
+    use PlainType::{List, Number};
+    let (name, keys): (&str, &[(&str, PlainType)]) = match profile {
         MetricsProfile::None => return,
         MetricsProfile::Coding => (
             "coding",
-            "- `metrics_files_changed`, `metrics_lines_added`, `metrics_lines_removed`: numbers, from the version \
-             control and not from memory\n- `metrics_pr_numbers`: the list of all pull requests of this run\n",
+            &[
+                ("metrics_files_changed", Number),
+                ("metrics_lines_added", Number),
+                ("metrics_lines_removed", Number),
+                ("metrics_pr_numbers", List),
+            ],
         ),
-        MetricsProfile::Review => {
-            ("review", "- `metrics_pr_numbers`: the list of all pull requests that were reviewed\n")
-        }
-        MetricsProfile::Ticket => ("ticket", "- `metrics_ticket_ids`: the list of all tickets of this run\n"),
-        MetricsProfile::Research => ("research", ""),
-        MetricsProfile::Design => ("design", ""),
+        MetricsProfile::Review => ("review", &[("metrics_pr_numbers", List)]),
+        MetricsProfile::Ticket => ("ticket", &[("metrics_ticket_ids", List)]),
+        MetricsProfile::Research => ("research", &[]),
+        MetricsProfile::Design => ("design", &[]),
     };
-    let text = format!(
-        "When this step is done, set in `context`:\n\n- `metrics_outcome`: one of `success`, `partial`, `abandoned`, \
-         `error`\n{counts}\nGive lists whole: a value replaces the one before."
-    );
+    let outcome = ["success", "partial", "abandoned", "error"].map(str::to_owned).to_vec();
+    let produces = &mut draft.step.produces_context;
+    produces.insert("metrics_outcome".to_owned(), ContextType::OneOf(outcome));
+    for (key, plain) in keys {
+        produces.insert((*key).to_owned(), ContextType::Plain(*plain));
+    }
+    let text = "The `metrics_…` keys below are the numbers of this run. Take counts from version control, not from memory. \
+                Give lists whole, with every pull request or ticket of the run, and empty where there is none."
+        .to_owned();
     let origin = format!("wr.metrics.{name}");
     draft.inject(&origin, &text);
     context.note(Pass::VirtualSteps, &draft.step.id, Some(&origin), "asks for the numbers of the run");

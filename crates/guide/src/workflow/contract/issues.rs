@@ -37,13 +37,19 @@ impl Issues {
     }
 
     /// Adds what a schema says about the artifact of an index.
+    ///
+    /// A rule that ties members together stands in the `allOf` of the schema, with its own words as `description`.
     pub(super) fn add_schema_errors<'a>(
         &mut self,
         index: usize,
+        schema: &Value,
         errors: impl Iterator<Item = ValidationError<'a>>,
     ) {
         for error in errors {
-            self.add_schema_error(index, &error);
+            match described_rule(schema, error.schema_path()) {
+                Some(rule) => self.add(&path(index, error.instance_path()), rule),
+                None => self.add_schema_error(index, &error),
+            }
         }
     }
 
@@ -105,6 +111,17 @@ impl Issues {
             self.lines.push(format!("and {} more", total - self.lines.len()));
         }
         self.lines
+    }
+}
+
+/// The words of the rule among `allOf` that an error comes from.
+fn described_rule<'s>(schema: &'s Value, location: &Location) -> Option<&'s str> {
+    let mut segments = location.into_iter();
+    match (segments.next(), segments.next()) {
+        (Some(LocationSegment::Property(name)), Some(LocationSegment::Index(index))) if name == "allOf" => {
+            schema.get("allOf")?.get(index)?.get("description")?.as_str()
+        }
+        _ => None,
     }
 }
 
@@ -246,7 +263,7 @@ mod tests {
     fn issues(schema: &Value, artifact: &Value) -> Vec<String> {
         let validator = jsonschema::validator_for(schema).unwrap();
         let mut issues = Issues::default();
-        issues.add_schema_errors(2, validator.iter_errors(artifact));
+        issues.add_schema_errors(2, schema, validator.iter_errors(artifact));
         issues.finish()
     }
 

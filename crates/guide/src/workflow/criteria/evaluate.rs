@@ -183,7 +183,10 @@ impl Evaluation<'_> {
                     measured >= bound("min").unwrap_or(0) && measured <= bound("max").unwrap_or(u64::MAX);
                 (passed, format!("the notes have {measured} characters"))
             }
-            "schema" => self.schema(members.get("schema").unwrap_or(&Value::Null), path)?,
+            "schema" => {
+                let block = members.get("block").and_then(Value::as_str);
+                self.schema(members.get("schema").unwrap_or(&Value::Null), block, path)?
+            }
             other => return Err(malformed(path, &format!("there is no type {:?}", quoted(other)))),
         };
         let in_the_way = passed == (kind == FailureKind::Forbidden);
@@ -195,13 +198,24 @@ impl Evaluation<'_> {
         Ok(Some(passed))
     }
 
-    fn schema(&self, schema: &Value, path: &str) -> Result<(bool, String), EvaluationError> {
+    fn schema(
+        &self,
+        schema: &Value,
+        block: Option<&str>,
+        path: &str,
+    ) -> Result<(bool, String), EvaluationError> {
         let validator = validator(schema).map_err(|reason| malformed(path, &reason))?;
-        let value =
-            match canon::json::read(self.notes.as_bytes(), &canon::json::Limits::default().max_depth(64)) {
-                Ok(value) => value,
-                Err(error) => return Ok((false, format!("the notes are not JSON: {error}"))),
-            };
+        let (text, what) = match block {
+            None => (self.notes.to_owned(), "the notes are".to_owned()),
+            Some(name) => match json_block(self.notes, name) {
+                Some(text) => (text, format!("the block ```json {name} is")),
+                None => return Ok((false, format!("the notes have no fenced block ```json {name}"))),
+            },
+        };
+        let value = match canon::json::read(text.as_bytes(), &canon::json::Limits::default().max_depth(64)) {
+            Ok(value) => value,
+            Err(error) => return Ok((false, format!("{what} not JSON: {error}"))),
+        };
         let reasons: Vec<String> = validator
             .iter_errors(&value)
             .take(5)
@@ -212,6 +226,39 @@ impl Evaluation<'_> {
             .collect();
         Ok((reasons.is_empty(), reasons.join("; ")))
     }
+}
+
+/// The text of the fenced block of JSON that has a name. Of several the last counts: it corrects the others.
+fn json_block(notes: &str, name: &str) -> Option<String> {
+    let mut found = None;
+    let mut lines = notes.lines();
+    while let Some(line) = lines.next() {
+        let opening = line.trim_start();
+        let fence = opening.bytes().take_while(|byte| *byte == b'`').count();
+        if fence < 3 {
+            continue;
+        }
+        let is_named = opening[fence..].split_whitespace().eq(["json", name]);
+        let closes = |line: &str| {
+            let line = line.trim();
+            line.len() >= fence && line.bytes().all(|byte| byte == b'`')
+        };
+        // A fence that nobody closes is none: its end is not known.
+        let mut block = String::new();
+        let mut closed = false;
+        for line in lines.by_ref() {
+            if closes(line) {
+                closed = true;
+                break;
+            }
+            block.push_str(line);
+            block.push('\n');
+        }
+        if is_named && closed {
+            found = Some(block);
+        }
+    }
+    found
 }
 
 /// Whether the condition of a rule holds; a rule without one always takes part.

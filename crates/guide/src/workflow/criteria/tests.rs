@@ -125,17 +125,52 @@ fn requirements_in_words() {
         {"not": contains("TODO")},
         {"type": "schema", "schema": {"type": "object"}, "message": "as JSON"},
     ]});
-    let lines = |context: Value| requirements(&Criteria(criteria.clone()), context.as_object().unwrap());
+    let lines = |context: Value| -> Vec<String> {
+        let found = requirements(&Criteria(criteria.clone()), context.as_object().unwrap());
+        found.into_iter().map(|requirement| requirement.text).collect()
+    };
     assert_eq!(
         lines(json!({})),
         [
-            "Must match the pattern `severity:(high|low)`, in any case (State a severity)",
+            "State a severity",
             "At least one of (contain \"a\" (say a); or all of (contain \"b\" (say b); contain \"c\" (say c)))",
             "Must not contain \"TODO\" (say TODO)",
             "Must be JSON that keeps the schema `{\"type\":\"object\"}` (as JSON)",
         ]
     );
     assert_eq!(lines(json!({"rigor": "thorough"}))[1], "Must have at least 80 characters (Explain it)");
+}
+
+/// A `schema` rule with `block` is about one fenced block of the notes, whatever stands around it.
+#[test]
+fn a_schema_may_be_about_one_named_block() {
+    let rule = json!([{"type": "schema", "block": "findings", "message": "List them",
+        "schema": {"type": "array", "minItems": 1}}]);
+    assert_eq!(check(&rule), Ok(()));
+    for (name, notes, detail) in [
+        ("there", "Found two.\n\n```json findings\n[1, 2]\n```\nMore.", None),
+        ("indented, in a longer fence", "  ````json findings\n[1]\n````", None),
+        ("the last of two", "```json findings\n[]\n```\n```json findings\n[1]\n```", None),
+        (
+            "inside of another",
+            "````md\n```json findings\n[1]\n```\n````",
+            Some("no fenced block ```json findings"),
+        ),
+        ("of another name", "```json others\n[1]\n```", Some("no fenced block ```json findings")),
+        ("not closed", "```json findings\n[1]", Some("no fenced block ```json findings")),
+        ("not JSON", "```json findings\n[1,]\n```", Some("is not JSON")),
+        ("against the schema", "```json findings\n[]\n```", Some("/: ")),
+    ] {
+        let verdict = evaluate(&Criteria(rule.clone()), notes, &Map::new()).unwrap();
+        match detail {
+            None => assert!(verdict.passed(), "{name}: {verdict:?}"),
+            Some(detail) => assert!(verdict.failures[0].detail.contains(detail), "{name}: {verdict:?}"),
+        }
+    }
+    for block in [json!(""), json!("two words"), json!(3), json!("x".repeat(65))] {
+        let rule = json!([{"type": "schema", "block": block, "message": "m", "schema": {}}]);
+        assert_eq!(check(&rule).unwrap_err()[0].path, "[0].block", "{block}");
+    }
 }
 
 #[test]

@@ -5,80 +5,114 @@ use serde_json::{Map, Value};
 use super::{MAX_DEPTH, evaluate::takes_part};
 use crate::workflow::{compiled::Criteria, problem::quoted};
 
-/// What the notes have to keep, one line per requirement.
+/// One requirement of the notes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// In words, as a line of its own.
+    pub text: String,
+    /// What the author says when the rules behind it fail.
+    pub messages: Vec<String>,
+}
+
+/// What the notes have to keep, one entry per requirement.
 ///
 /// Conditions are evaluated first: a rule that takes no part in this context is not described.
-pub fn requirements(criteria: &Criteria, context: &Map<String, Value>) -> Vec<String> {
-    let words = match &criteria.0 {
+pub fn requirements(criteria: &Criteria, context: &Map<String, Value>) -> Vec<Requirement> {
+    let lines = match &criteria.0 {
         Value::Array(rules) => all(rules, context, 1),
-        node => describe(node, context, 1).unwrap_or_else(|| Words::All(Vec::new())),
+        node => describe(node, context, 1),
     };
-    match words {
-        Words::All(lines) => lines.into_iter().map(|line| sentence(&line)).collect(),
-        Words::One(line) => vec![sentence(&line)],
+    lines.into_iter().map(|line| Requirement { text: sentence(&line), messages: line.messages }).collect()
+}
+
+/// A part of a requirement.
+struct Line {
+    text: String,
+    form: Form,
+    messages: Vec<String>,
+}
+
+/// How a part goes into a sentence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// It follows "must": `contain "x"`.
+    Verb,
+    /// It follows "must not".
+    NegatedVerb,
+    /// It is a sentence by itself: the author's, or a junction.
+    Sentence,
+}
+
+/// Several parts as one.
+fn joined(mut lines: Vec<Line>) -> Option<Line> {
+    if lines.len() <= 1 {
+        return lines.pop();
     }
+    let text = format!("all of ({})", texts(&lines, "; "));
+    Some(Line { text, form: Form::Sentence, messages: messages(lines) })
 }
 
-/// Several requirements that stand beside one another, or one.
-enum Words {
-    All(Vec<String>),
-    One(String),
+fn texts(lines: &[Line], separator: &str) -> String {
+    let text = |line: &Line| match line.form {
+        Form::Verb | Form::Sentence => line.text.clone(),
+        Form::NegatedVerb => format!("not: {}", line.text),
+    };
+    lines.iter().map(text).collect::<Vec<_>>().join(separator)
 }
 
-impl Words {
-    fn joined(self) -> String {
-        match self {
-            Self::One(line) => line,
-            Self::All(lines) => match &lines[..] {
-                [line] => line.clone(),
-                _ => format!("all of ({})", lines.join("; ")),
-            },
-        }
-    }
+fn messages(lines: Vec<Line>) -> Vec<String> {
+    lines.into_iter().flat_map(|line| line.messages).collect()
 }
 
-fn all(rules: &[Value], context: &Map<String, Value>, depth: usize) -> Words {
-    let mut lines = Vec::new();
-    for words in rules.iter().filter_map(|rule| describe(rule, context, depth + 1)) {
-        match words {
-            Words::All(mut more) => lines.append(&mut more),
-            Words::One(line) => lines.push(line),
-        }
-    }
-    Words::All(lines)
+fn all(rules: &[Value], context: &Map<String, Value>, depth: usize) -> Vec<Line> {
+    rules.iter().flat_map(|rule| describe(rule, context, depth + 1)).collect()
 }
 
-/// Nothing for what takes no part.
-fn describe(node: &Value, context: &Map<String, Value>, depth: usize) -> Option<Words> {
-    let members = node.as_object().filter(|_| depth <= MAX_DEPTH)?;
+/// The parts that a node asks for, all of them; none for what takes no part.
+fn describe(node: &Value, context: &Map<String, Value>, depth: usize) -> Vec<Line> {
+    let Some(members) = node.as_object().filter(|_| depth <= MAX_DEPTH) else { return Vec::new() };
     if members.contains_key("type") {
         // A condition that cannot be evaluated never got here; if it did, saying more is safer than less.
-        return takes_part(members, context).unwrap_or(true).then(|| Words::One(rule(members)));
+        let part = takes_part(members, context).unwrap_or(true);
+        return part.then(|| rule(members)).into_iter().collect();
     }
     if let Some(Value::Array(rules)) = members.get("and") {
-        return match all(rules, context, depth) {
-            Words::All(lines) if lines.is_empty() => None,
-            words => Some(words),
-        };
+        return all(rules, context, depth);
     }
     if let Some(Value::Array(rules)) = members.get("or") {
-        let mut choices: Vec<String> =
-            rules.iter().filter_map(|rule| describe(rule, context, depth + 1)).map(Words::joined).collect();
-        return match choices.len() {
-            0 => None,
-            1 => choices.pop().map(Words::One),
-            _ => Some(Words::One(format!("at least one of ({})", choices.join("; or ")))),
-        };
+        let mut choices: Vec<Line> =
+            rules.iter().filter_map(|rule| joined(describe(rule, context, depth + 1))).collect();
+        if choices.len() > 1 {
+            let text = format!("at least one of ({})", texts(&choices, "; or "));
+            choices = vec![Line { text, form: Form::Sentence, messages: messages(choices) }];
+        }
+        return choices;
     }
-    let inner = describe(members.get("not")?, context, depth + 1)?.joined();
-    Some(Words::One(format!("not: {inner}")))
+    let inner = members.get("not").and_then(|inner| joined(describe(inner, context, depth + 1)));
+    inner.map(negated).into_iter().collect()
 }
 
-fn rule(members: &Map<String, Value>) -> String {
+fn negated(line: Line) -> Line {
+    let Line { text, form, messages } = line;
+    match form {
+        Form::Verb => Line { text, form: Form::NegatedVerb, messages },
+        Form::NegatedVerb => Line { text, form: Form::Verb, messages },
+        // The author's own sentence says what not to do; a junction is negated as a whole.
+        Form::Sentence if messages.len() == 1 => Line { text, form, messages },
+        Form::Sentence => Line { text: format!("not: {text}"), form, messages },
+    }
+}
+
+/// A rule in words. A pattern is shown only where the author gave no sentence: to a reader it is noise, and an
+/// invitation to write for the pattern.
+fn rule(members: &Map<String, Value>) -> Line {
     let text = |key: &str| members.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key: &str| members.get(key).and_then(Value::as_u64);
+    let message = text("message").trim().trim_end_matches('.').to_owned();
+    let messages = vec![message.clone()];
     let what = match text("type") {
         "contains" => format!("contain {:?}", text("value")),
+        "regex" if !message.is_empty() => return Line { text: message, form: Form::Sentence, messages },
         "regex" => {
             let case = if text("flags").contains('i') { ", in any case" } else { "" };
             format!("match the pattern `{}`{case}", text("pattern"))
@@ -93,24 +127,25 @@ fn rule(members: &Map<String, Value>) -> String {
             let schema = members.get("schema").unwrap_or(&Value::Null);
             let bytes = canon::canonical::to_string(schema).unwrap_or_default();
             let shown = if bytes.len() <= 1024 { bytes } else { quoted(&bytes) };
-            format!("be JSON that keeps the schema `{shown}`")
+            match members.get("block").and_then(Value::as_str) {
+                Some(block) => {
+                    format!("have a fenced block ```json {block} of JSON that keeps the schema `{shown}`")
+                }
+                None => format!("be JSON that keeps the schema `{shown}`"),
+            }
         }
     };
-    format!("{what} ({})", text("message").trim().trim_end_matches('.'))
+    let text = if message.is_empty() { what } else { format!("{what} ({message})") };
+    Line { text, form: Form::Verb, messages }
 }
 
 /// A line of its own begins with a capital letter.
-fn sentence(line: &str) -> String {
-    let line = line.strip_prefix("not: ").map_or_else(
-        || {
-            if ["all of", "at least one of"].iter().any(|start| line.starts_with(start)) {
-                line.to_owned()
-            } else {
-                format!("must {line}")
-            }
-        },
-        |rest| format!("must not {rest}"),
-    );
-    let mut characters = line.chars();
+fn sentence(line: &Line) -> String {
+    let text = match line.form {
+        Form::Verb => format!("must {}", line.text),
+        Form::NegatedVerb => format!("must not {}", line.text),
+        Form::Sentence => line.text.clone(),
+    };
+    let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }

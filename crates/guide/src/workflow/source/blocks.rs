@@ -13,8 +13,10 @@ pub(super) fn read(reader: &mut Reader, found: Found<'_>) -> PromptBlocks {
     let goal = o.get("goal").map(|found| text(reader, found));
     let constraints = list(reader, &mut o, "constraints");
     let procedure = list(reader, &mut o, "procedure");
-    let output_required = o
-        .entries(reader, "outputRequired")
+    let path = o.path_of("outputRequired");
+    let mut entries = o.entries(reader, "outputRequired");
+    entries.sort_by_key(|(name, _)| reader.order.place(&path, name));
+    let output_required = entries
         .into_iter()
         .map(|(key, (value, path))| {
             let text = text(reader, (value, path.clone()));

@@ -32,6 +32,9 @@ pub struct Source {
     pub description: String,
     /// The author's version, `1.2.3`.
     pub version: String,
+    /// The context keys that `start_workflow` has to bring, beside the goal.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: ContextKeys,
     /// What to do, in order.
     pub steps: Vec<SourceStep>,
     /// Markdown for people who choose a workflow.
@@ -268,12 +271,18 @@ pub struct PromptBlocks {
     /// What to do, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub procedure: Vec<BlockText>,
-    /// What to hand in, by name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub output_required: BTreeMap<String, BlockText>,
+    /// What to hand in, by name, in the author's order.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_members")]
+    #[schemars(with = "BTreeMap<String, BlockText>")]
+    pub output_required: Vec<(String, BlockText)>,
     /// What to check before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verify: Vec<BlockText>,
+}
+
+/// Writes pairs as the members of an object, in their order.
+fn as_members<S: serde::Serializer>(pairs: &[(String, BlockText)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, text)| (name, text)))
 }
 
 /// A text, or parts that are put together to one.

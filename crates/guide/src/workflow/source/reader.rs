@@ -17,6 +17,8 @@ use crate::workflow::{
 /// Collects problems.
 #[derive(Default)]
 pub(super) struct Reader {
+    /// In which order the author wrote what is read in order.
+    pub(super) order: super::Order,
     pub(super) problems: Vec<Problem>,
 }
 

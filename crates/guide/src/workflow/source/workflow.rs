@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    definitions,
+    context_keys, definitions,
     model::{AcceptedKind, ExtensionPoint, MetricsProfile, RecommendedPreferences, Source},
     names,
     reader::{Found, MAX_ITEMS, Object, Reader},
@@ -61,6 +61,7 @@ pub(super) fn read(reader: &mut Reader, value: &Value, origin: SourceOrigin) -> 
         name: o.need_text(reader, "name", 1..=128),
         description: o.need_text(reader, "description", 1..=512),
         version: version(reader, o),
+        inputs: context_keys::read(reader, o, "inputs"),
         steps: match o.need(reader, "steps") {
             Some(found) => steps::read_list(reader, found, &mut Steps::default()),
             None => Vec::new(),

@@ -3,6 +3,7 @@
 use canon::yaml::{self, Booleans, Limits, Tags};
 use serde_json::Value;
 
+use super::order::{Order, Shape};
 use super::{MAX_SOURCE_BYTES, MAX_YAML_DEPTH};
 use crate::workflow::problem::{Problem, ProblemCode};
 
@@ -16,6 +17,12 @@ const LIMITS: Limits = Limits {
     // A level called `no` stays a text.
     booleans: Booleans::TrueFalse,
 };
+
+/// The order of the members of a file that was read before, and so is bounded.
+pub(super) fn order(bytes: &[u8]) -> Order {
+    let shape = std::str::from_utf8(bytes).ok().and_then(|text| yaml::read::<Shape>(text, &LIMITS).ok());
+    shape.map_or_else(Order::default, |shape| Order::of(&shape))
+}
 
 pub(super) fn read(bytes: &[u8]) -> Result<Value, Problem> {
     let refuse = |message: String, fix: &str| Problem::new("", ProblemCode::Unreadable, message, fix);
