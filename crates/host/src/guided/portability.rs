@@ -111,6 +111,7 @@ impl Guided {
             stored => stored.map_err(|error| other(error.into()))?,
         };
         let id = &import.session_id;
+        self.files.set_imported(id, self.clock.now_ms()).map_err(|error| other(error.into()))?;
         let loaded = self.files.load(id).map_err(|error| other(error.into()))?;
         let session = self.sessions.insert(Session::new(id, &loaded).map_err(other)?);
         let session = session.lock().unwrap_or_else(PoisonError::into_inner);

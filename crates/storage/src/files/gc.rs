@@ -171,10 +171,10 @@ impl SessionFiles {
                 report.retained_sessions += 1;
                 continue;
             }
-            // Imported sessions have old events in new files; copied ones have new events in old files.
+            // The times of files say nothing: a copy of the data directory would make every session young.
             let recorded = prefix.loaded.events.last().map_or(0, |event| event.timestamp_ms);
-            let written = self.manifest_stat(&session)?.map_or(0, |stat| stat.modified_ms);
-            let idle = retention.now_ms.saturating_sub(recorded.max(written));
+            let imported = self.imported_ms(&session)?.unwrap_or_default();
+            let idle = retention.now_ms.saturating_sub(recorded.max(imported));
             if idle >= retention.ttl_ms {
                 if self.is_kept(&session)? {
                     report.spared_sessions.push(session);

@@ -52,6 +52,10 @@ pub(super) fn keep(id: &SessionId) -> DiskPath {
     session(id).join("keep")
 }
 
+pub(super) fn imported(id: &SessionId) -> DiskPath {
+    session(id).join("imported.json")
+}
+
 pub(super) fn snapshots() -> DiskPath {
     DiskPath::root("snapshots")
 }

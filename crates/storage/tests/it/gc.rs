@@ -56,13 +56,18 @@ fn young_and_marked_sessions_stay_with_the_bases_of_their_snapshots() {
     assert_eq!(files.gc(LATER).unwrap().deleted_sessions, [kept.session]);
 }
 
+/// Finding R10: a session is as old as its last event, or its import. A copy of the files makes nothing young.
 #[test]
-fn the_last_writing_counts_as_activity_even_when_the_events_are_old() {
+fn events_and_imports_say_how_old_a_session_is_and_files_do_not() {
     let disk = FaultyDisk::default();
     disk.set_clock(LATER.now_ms - 10);
-    let walk = session(&disk, "imported", 1);
-    assert!(open(&disk).gc(LATER).unwrap().deleted_sessions.is_empty());
-    assert!(open(&disk).load(&walk.session).is_ok());
+    let imported = session(&disk, "imported", 1);
+    let copied = session(&disk, "copied", 1);
+    open(&disk).set_imported(&imported.session, LATER.now_ms - 10).unwrap();
+    assert_eq!(open(&disk).gc(LATER).unwrap().deleted_sessions, [copied.session]);
+    assert!(open(&disk).load(&imported.session).is_ok());
+    let much_later = Retention { now_ms: 2 * LATER.now_ms, ..LATER };
+    assert_eq!(open(&disk).gc(much_later).unwrap().deleted_sessions, [imported.session]);
 }
 
 #[test]
