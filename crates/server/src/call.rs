@@ -141,6 +141,21 @@ impl Call {
         reading::read(tool, arguments)
     }
 
+    /// The call in this workspace, unless it names one itself.
+    #[must_use]
+    pub fn or_in(mut self, workspace: Option<PathBuf>) -> Self {
+        let named = match &mut self {
+            Self::List { workspace, .. } | Self::Inspect { workspace, .. } => workspace,
+            Self::Start(request) => &mut request.workspace,
+            Self::Resume(request) => &mut request.workspace,
+            Self::Continue(_) | Self::Checkpoint { .. } | Self::Manage { .. } => return self,
+        };
+        if named.is_none() {
+            *named = workspace;
+        }
+        self
+    }
+
     /// Makes the call. Blocks.
     ///
     /// # Errors

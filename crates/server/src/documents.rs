@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::tool::parameter::{self, Kind, Parameter};
-use crate::tool::{Definition, Tool, definition};
+use crate::tool::{Definition, ERROR, Member, Tool, definition};
 
 /// Every document: its path below `docs`, and its text.
 pub fn all() -> Vec<(String, String)> {
@@ -50,6 +50,8 @@ fn tools() -> String {
     for tool in Tool::ALL {
         section(definition(tool), &mut text);
     }
+    text.push_str("\n## A failed call\n\n");
+    members(ERROR, &mut text);
     text
 }
 
@@ -83,10 +85,19 @@ fn section(definition: &Definition, text: &mut String) {
     }
     let _ = writeln!(
         text,
-        "\nExample:\n\n```json\n{}\n```\n\nReturns: {}",
+        "\nExample:\n\n```json\n{}\n```\n\nReturns: {}\n",
         json!({"name": name, "arguments": definition.example_arguments()}),
         definition.returns
     );
+    members(definition.output, text);
+}
+
+fn members(members: &[Member], text: &mut String) {
+    text.push_str("| Member | Always | Type | Meaning |\n|---|---|---|---|\n");
+    for Member { name, always, shape, about } in members {
+        let always = if *always { "yes" } else { "no" };
+        let _ = writeln!(text, "| `{name}` | {always} | {} | {about} |", shape.words());
+    }
 }
 
 fn rows(parameters: &[Parameter], prefix: &str, text: &mut String) {

@@ -121,7 +121,7 @@ pub fn show(listing: Listing, filter: &Filter, hash_of: impl Fn(&str) -> Option<
 fn broken(file: FileProblem) -> BrokenFile {
     let words = |Problem { path, message, fix, .. }: &Problem| {
         let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
-        format!("{place}{message} {fix}").trim_end().to_owned()
+        format!("{place}{}. {fix}", message.trim_end_matches('.')).trim_end().to_owned()
     };
     let mut errors: Vec<String> = file.problems.iter().take(PROBLEMS).map(words).collect();
     if let Some(more) = file.problems.len().checked_sub(PROBLEMS).filter(|more| *more > 0) {

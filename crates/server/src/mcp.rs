@@ -4,7 +4,10 @@
 //! the process; over HTTP there is one for each request.
 
 mod handler;
+mod prompts;
+mod workspace;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +19,7 @@ use rmcp::{ServiceExt as _, transport};
 use serde_json::{Map, Value};
 use tracing::Span;
 
+use self::workspace::DefaultWorkspace;
 use crate::call::{self, Call, Outcome};
 use crate::open_runs::OpenRuns;
 use crate::prose;
@@ -35,7 +39,7 @@ The loop:
 4. continue_workflow with that continueToken, intent \"advance\" and output.notesMarkdown: what you did, found and \
 decided. You get the next step and a new continueToken. Repeat from 3 until isComplete is true.
 
-If a reply is blocked, mend what it names and make its nextCall. If you lost the thread, call continue_workflow with \
+If a reply is blocked, fix the listed blockers, then make the call in nextCall. If you lost the thread, call continue_workflow with \
 intent \"rehydrate\": it changes nothing. If you have no token, call resume_session. Before you stop in the middle, \
 call checkpoint_workflow.
 
@@ -46,6 +50,8 @@ Repeating a call with the same token is safe. Errors are data: they say what is 
 pub struct Mcp {
     service: Arc<dyn GuideService>,
     open: Mutex<OpenRuns>,
+    /// The folder of calls that name none; nothing over HTTP, where the client is on another machine.
+    workspace: DefaultWorkspace,
     /// The request that carries the messages, for the log: the protocol's library answers them in a task of its own.
     span: Span,
 }
@@ -59,7 +65,13 @@ impl std::fmt::Debug for Mcp {
 impl Mcp {
     /// The handler of a new connection.
     pub fn new(service: Arc<dyn GuideService>) -> Self {
-        Self { service, open: Mutex::default(), span: Span::none() }
+        Self { service, open: Mutex::default(), workspace: DefaultWorkspace::default(), span: Span::none() }
+    }
+
+    /// Takes calls that name no workspace to be about this folder, or about the first root that the client names.
+    #[must_use]
+    pub fn in_folder(self, folder: Option<PathBuf>) -> Self {
+        Self { workspace: DefaultWorkspace::of(folder), ..self }
     }
 
     /// Logs what goes wrong as a part of this span.
@@ -91,10 +103,11 @@ impl Mcp {
     async fn outcome(&self, name: &str, arguments: Map<String, Value>) -> Result<Outcome, Box<Envelope>> {
         let tool = Tool::parse(name).ok_or_else(|| Box::new(call::unknown_tool(name)))?;
         let service = Arc::clone(&self.service);
+        let workspace = self.workspace.get();
         // Reading megabytes of arguments takes its time too, so it is done over there as well.
         let answer = tokio::task::spawn_blocking(move || {
             service.admit(tool)?;
-            Call::read(tool, arguments)?.answer(&*service)
+            Call::read(tool, arguments)?.or_in(workspace).answer(&*service)
         });
         let answered = answer.await.unwrap_or_else(|error| {
             let cause = host::causes(&error);
@@ -166,7 +179,8 @@ pub enum ServeError {
 /// The client does not speak the protocol, or the loop broke down. A client that leaves before it has
 /// said anything is no error.
 pub async fn serve_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeError> {
-    let running = match Mcp::new(service).serve(transport::stdio()).await {
+    let handler = Mcp::new(service).in_folder(std::env::current_dir().ok());
+    let running = match handler.serve(transport::stdio()).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(cause) => return Err(ServeError::Handshake { cause: Box::new(cause) }),

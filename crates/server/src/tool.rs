@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 pub use definitions::definition;
-pub use output::error_schema;
+pub use output::{ERROR, Member, Shape, error_schema};
 use parameter::Parameter;
 
 /// The tools.
@@ -87,8 +87,8 @@ pub struct Definition {
     pub example: &'static str,
     /// What comes back.
     pub returns: &'static str,
-    /// The schema of what comes back when nothing is wrong.
-    pub output: fn() -> Value,
+    /// The members of what comes back when nothing is wrong.
+    pub output: &'static [Member],
     /// Whether it changes nothing.
     pub read_only: bool,
     /// Whether the same call made twice has the effect of one.
@@ -105,27 +105,26 @@ pub struct Alias {
 }
 
 impl Definition {
-    /// The description that an agent reads.
+    /// The description that an agent reads. What each parameter is for is in the schema, and said once.
     pub fn description(&self) -> String {
-        let mut text = format!("{}\n\nWhen to use:\n", self.purpose);
-        for line in self.when {
-            let _ = writeln!(text, "- {line}");
-        }
-        text.push_str("\nParameters:\n");
-        parameter::describe(self.parameters, 0, &mut text);
-        if !self.rules.is_empty() {
-            text.push_str("\nRules:\n");
-            for line in self.rules {
-                let _ = writeln!(text, "- {line}");
+        let mut text = self.purpose.to_owned();
+        for (title, lines) in [("When to use", self.when), ("Rules", self.rules)] {
+            if !lines.is_empty() {
+                let _ = write!(text, "\n\n{title}:\n- {}", lines.join("\n- "));
             }
         }
-        let _ = write!(text, "\nExample:\n{}\n\nReturns:\n{}", self.example, self.returns);
+        let _ = write!(text, "\n\nReturns: {}", self.returns);
         text
     }
 
     /// The schema of its arguments.
     pub fn input_schema(&self) -> Map<String, Value> {
         parameter::schema(self.parameters)
+    }
+
+    /// The schema of what comes back when nothing is wrong.
+    pub fn success_schema(&self) -> Value {
+        output::schema(self.output)
     }
 
     /// The schema of everything that comes back.
@@ -135,7 +134,7 @@ impl Definition {
     pub fn output_schema(&self) -> Map<String, Value> {
         let mut schema = Map::new();
         schema.insert("type".into(), "object".into());
-        schema.insert("anyOf".into(), json!([(self.output)(), error_schema()]));
+        schema.insert("anyOf".into(), json!([self.success_schema(), error_schema()]));
         schema
     }
 

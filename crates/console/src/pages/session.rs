@@ -137,13 +137,16 @@ fn facts(call: &Call, look: &SessionLook) -> Markup {
                     }
                     dt { @if look.damage.is_some() { "Was last at" } @else { "Goes on at" } }
                     dd { @match &run.tip_node_id {
-                        Some(tip) if !run.is_complete => { "step " (run.step_ordinal) ", node " (guided::node_link(call, &look.session_id, tip)) },
+                        Some(tip) if !run.is_complete => { (run.place.as_deref().unwrap_or("its pending step")) ", node " (guided::node_link(call, &look.session_id, tip)) },
                         Some(tip) => { "nowhere, it is complete; the last node is " (guided::node_link(call, &look.session_id, tip)) },
                         None => "nothing was made yet",
                     } }
                     dt { "Gaps" }
                     dd { (run.open_gaps) " open" @if run.open_critical_gaps > 0 { ", " (run.open_critical_gaps) " critical" } }
                     dt { "Began" } dd { (time(run.created_ms).unwrap_or_default()) ", last active " (time(run.last_modified_ms).unwrap_or_default()) }
+                }
+                @if let Some(metrics) = look.shown.as_ref().and_then(|shown| shown.replay.metrics_line()) {
+                    dt { "Metrics" } dd { (parts::cut(&metrics, 400)) }
                 }
                 dt { "Events" } dd { (look.events) }
             }
@@ -189,7 +192,10 @@ fn row(call: &Call, look: &SessionLook, turn: &Turn) -> Markup {
             }
             td {
                 @match &turn.step_title {
-                    Some(title) => { (turn.step_ordinal) ". " (parts::cut(title, 60)) },
+                    Some(title) => {
+                        (parts::cut(title, 60))
+                        @if let Some(place) = &turn.place { " " span.muted { (place) } }
+                    },
                     None if turn.is_complete => span.muted { "nothing is left to do" },
                     None if !turn.is_readable => span.muted { "its state cannot be read" },
                     None => span.muted { "none" },
@@ -199,6 +205,7 @@ fn row(call: &Call, look: &SessionLook, turn: &Turn) -> Markup {
             td.wide {
                 @if let Some(notes) = &turn.notes { (guided::first_line(notes, NOTES)) }
                 @for artifact in turn.artifacts.iter().take(FEW) { div.muted { "artifact " (parts::cut(artifact.kind.as_deref().unwrap_or("of no kind"), 40)) } }
+                @for skipped in turn.skipped.iter().take(FEW) { div { (parts::status("skipped")) " " (parts::cut(&skipped.title, 60)) span.muted { " " (parts::cut(&skipped.reason(), NOTES)) } } }
                 @for blocker in turn.blockers.iter().take(FEW) { div { (parts::status("blocked")) " " (parts::cut(&blocker.message, NOTES)) } }
                 @for gap in turn.gaps.iter().filter(|gap| gap.is_open).take(FEW) { div { (parts::status("gap")) " " (parts::cut(&gap.summary, NOTES)) } }
             }

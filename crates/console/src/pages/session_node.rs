@@ -30,7 +30,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     let look = look.ok_or_else(missing)?;
     let turn = &look.turn;
     let title = match &turn.step_title {
-        Some(title) => format!("{}. {}", turn.step_ordinal, parts::cut(title, 120)),
+        Some(title) => parts::cut(title, 120),
         None if turn.is_complete => "Complete".to_owned(),
         None => format!("Node {}", turn.node_id),
     };
@@ -46,6 +46,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
         @if let Some(damage) = &look.damage { (guided::damage(&look.session_id, damage)) }
         (facts(&call, &look))
         (blockers(&look))
+        (skipped(&look))
         (handed_in(&look))
         (missing_things(&look))
         (prompt(&look))
@@ -65,7 +66,7 @@ fn facts(call: &Call, look: &NodeLook) -> Markup {
         section.panel {
             dl.facts {
                 dt { "Node" } dd { code { (turn.node_id) } @if turn.is_fork { ", a fork" } }
-                @if let Some(step) = &turn.step_id { dt { "Step" } dd { code { (step) } @for around in &turn.loops { ", in loop " (around) } } }
+                @if let Some(step) = &turn.step_id { dt { "Step" } dd { code { (step) } @if let Some(place) = &turn.place { ", " (place) } @for around in &turn.loops { ", in loop " (around) } } }
                 @if let Some(parent) = &turn.parent_node_id { dt { "Made from" } dd { (guided::node_link(call, &look.session_id, parent)) } }
                 @if !look.children.is_empty() {
                     dt { "Went on to" }
@@ -137,6 +138,23 @@ fn blockers(look: &NodeLook) -> Markup {
             div.notice.wait {
                 p { strong { (guided::word(&blocker.code)) } ": " (blocker.message) }
                 @if let Some(fix) = &blocker.suggested_fix { div.markdown { (parts::markdown(fix)) } }
+            }
+        }
+    }
+}
+
+fn skipped(look: &NodeLook) -> Markup {
+    html! {
+        @if !look.turn.skipped.is_empty() {
+            section.panel {
+                h2 { "Skipped" }
+                p.muted { "Steps that did not run on the way here, and the recorded context that decided it." }
+                ul.plain { @for skipped in look.turn.skipped.iter().take(MANY) {
+                    li {
+                        (parts::cut(&skipped.title, 120)) " " code { (skipped.kind) " " (skipped.id) } ": "
+                        (parts::cut(&skipped.reason(), 400))
+                    }
+                } }
             }
         }
     }

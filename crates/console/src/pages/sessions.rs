@@ -93,7 +93,7 @@ fn rows(call: &Call, session: &ShelfEntry) -> Markup {
                 }
                 td { (run.workflow_id) }
                 td.state { (parts::status(run.status.as_str())) }
-                td.number data-label="Step" { (run.step_ordinal) }
+                td data-label="Step" { (run.place.as_deref().unwrap_or("-")) }
                 td.number data-label="Gaps" { (gaps(run)) }
                 td data-label="Last active" { @if let Some(at) = run.last_modified_ms { (call.time(Timestamp(at))) } }
             }

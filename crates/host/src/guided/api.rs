@@ -82,6 +82,11 @@ impl PreferenceDelta {
     }
 }
 
+/// In every reply, word for word the same, so that a replay stays byte-identical: an agent that sends better notes
+/// with a used token has to learn why it gets an old answer.
+pub const TOKEN_NOTE: &str = "A token advances a run once. Sent again, it always gets the answer it got the first time, \
+                              and what is sent with it is ignored: use the newest token.";
+
 /// The answer to starting and continuing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -114,18 +119,47 @@ pub struct Reply {
     /// The call that shows the newest place of the run, when this reply is about an earlier one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest_call: Option<NextCall>,
+    /// What a token does when it is sent a second time: always [`TOKEN_NOTE`].
+    pub token_note: &'static str,
     /// Why the step was not taken.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<BlockedReply>,
     /// Levels of assessments that were just given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_context: Option<Value>,
+    /// The steps and loops that did not run on the way here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedWords>,
     /// What the run goes on without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_gaps: Option<OpenGaps>,
     /// What the caller should know besides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// A step or a loop that did not run, and the context keys that decided it. Recorded values are not repeated:
+/// whoever reads the reply may not be whoever may read the context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkippedWords {
+    /// The step, or the loop.
+    pub id: String,
+    /// What it is called.
+    pub title: String,
+    /// The keys.
+    pub keys: Vec<KeyWords>,
+}
+
+/// A context key, and what its value may be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyWords {
+    /// The key.
+    pub key: String,
+    /// In words, such as `one of "fix", "report"`; nothing for a key that the workflow does not declare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<String>,
 }
 
 /// Gaps: those that a call opened, or, to whoever comes back and at the end of a run, all that are open.
@@ -260,6 +294,8 @@ pub struct CheckpointReply {
     pub checkpoint_node_id: String,
     /// The handle to come back with, from any chat.
     pub resume_token: String,
+    /// Coming back, from any chat, with a handle that is short enough to copy.
+    pub resume_call: NextCall,
     /// Carrying on now.
     pub next_call: NextCall,
     /// What the caller should know besides.

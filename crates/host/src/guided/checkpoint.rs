@@ -24,7 +24,7 @@ impl Guided {
         notes: Option<&str>,
     ) -> Result<CheckpointReply, Refusal> {
         let keyring = self.keyring()?;
-        let payload = token::verify_checkpoint(&keyring, checkpoint_token)?;
+        let payload = self.checkpoint_of(&keyring, checkpoint_token)?;
         let place =
             self.place_of(&payload.session_id, &payload.node_id, Some(payload.attempt_id.clone()), None)?;
         {
@@ -95,6 +95,10 @@ impl Guided {
             run: run_words(session, run, node, &workflow, snapshot.state()),
             checkpoint_node_id: made.to_string(),
             resume_token,
+            resume_call: NextCall {
+                tool: "continue_workflow",
+                params: json!({"continueToken": token::mint_short(keyring, &position), "intent": "rehydrate"}),
+            },
             next_call: NextCall {
                 tool: "continue_workflow",
                 params: json!({"continueToken": token::mint_short(keyring, &position), "intent": "advance"}),

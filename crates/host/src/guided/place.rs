@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use guide::derive;
 use guide::record::{AttemptId, NodeId, SessionId};
 use guide::state::Node;
-use guide::token::{self, Keyring, RunDescription, Token, TokenError, TokenKind};
+use guide::token::{
+    self, CheckpointPayload, Keyring, Position, RunDescription, Token, TokenError, TokenKind,
+};
 use serde_json::json;
 use storage::files::Loaded;
+use storage::index::PositionKey;
 
 use super::api::Handle;
 use super::refusal::{Refusal, inconsistent};
@@ -30,15 +33,15 @@ impl Guided {
             Handle::Single(text) if TokenKind::claimed_by(text) == Some(TokenKind::Continue) => {
                 self.place_of_short(text, keyring)
             }
+            Handle::Single(text) if TokenKind::claimed_by(text) == Some(TokenKind::ShortCheckpoint) => {
+                Err(not_for_continuing(TokenKind::ShortCheckpoint))
+            }
             Handle::Single(text) => match token::verify(keyring, text)? {
                 Token::State(state) => {
                     self.place_of(&state.session_id, &state.node_id, None, Some(state.workflow_hash))
                 }
                 Token::Ack(ack) => self.place_of(&ack.session_id, &ack.node_id, Some(ack.attempt_id), None),
-                Token::Checkpoint(_) => {
-                    Err(TokenError::OtherKind { wanted: TokenKind::Continue, given: TokenKind::Checkpoint }
-                        .into())
-                }
+                Token::Checkpoint(_) => Err(not_for_continuing(TokenKind::Checkpoint)),
             },
             Handle::Pair { state_token, ack_token } => {
                 let state = token::verify(keyring, state_token)?.into_state()?;
@@ -76,12 +79,25 @@ impl Guided {
     /// # Errors
     /// Tokens that nobody here signed.
     pub fn session_of_checkpoint(&self, checkpoint_token: &str) -> Result<SessionId, Refusal> {
-        Ok(token::verify_checkpoint(&self.keyring()?, checkpoint_token)?.session_id)
+        Ok(self.checkpoint_of(&self.keyring()?, checkpoint_token)?.session_id)
+    }
+
+    /// What a checkpoint token names, short or long.
+    pub(super) fn checkpoint_of(&self, keyring: &Keyring, text: &str) -> Result<CheckpointPayload, Refusal> {
+        if TokenKind::claimed_by(text) != Some(TokenKind::ShortCheckpoint) {
+            return Ok(token::verify_checkpoint(keyring, text)?);
+        }
+        let (digest, number) = token::verify_short_checkpoint(keyring, text)?;
+        let (_, Position { session_id, run_id, node_id, .. }) = self.position_of(&digest)?;
+        let attempt_id = derive::checkpoint_attempt_id(&session_id, &node_id, u64::from(number));
+        Ok(CheckpointPayload { session_id, run_id, node_id, attempt_id })
     }
 
     fn session_of(&self, text: &str, keyring: &Keyring) -> Result<SessionId, Refusal> {
-        if TokenKind::claimed_by(text) == Some(TokenKind::Continue) {
-            return Ok(self.place_of_short(text, keyring)?.session_id);
+        match TokenKind::claimed_by(text) {
+            Some(TokenKind::Continue) => return Ok(self.place_of_short(text, keyring)?.session_id),
+            Some(TokenKind::ShortCheckpoint) => return Ok(self.checkpoint_of(keyring, text)?.session_id),
+            Some(TokenKind::State | TokenKind::Ack | TokenKind::Checkpoint) | None => {}
         }
         Ok(match token::verify(keyring, text)? {
             Token::State(state) => state.session_id,
@@ -91,18 +107,23 @@ impl Guided {
     }
 
     fn place_of_short(&self, text: &str, keyring: &Keyring) -> Result<Place, Refusal> {
-        let digest = token::verify_short(keyring, text)?;
+        let (session, position) = self.position_of(&token::verify_short(keyring, text)?)?;
+        let Position { session_id, node_id, attempt_id, .. } = position;
+        Ok(Place { session, session_id, node_id, attempt_id: Some(attempt_id) })
+    }
+
+    /// The session of a position, and the position itself, by its digest.
+    fn position_of(&self, digest: &PositionKey) -> Result<(Arc<Mutex<Session>>, Position), Refusal> {
         let projector = |loaded: &Loaded| self.project(loaded);
-        let Some((session_id, made_by)) = self.index.position(&digest, &projector)? else {
+        let Some((session_id, made_by)) = self.index.position(digest, &projector)? else {
             return Err(TokenError::UnknownPosition.into());
         };
         let session = self.sessions.current(&self.files, &session_id)?;
         let position = {
             let locked = session.lock().unwrap_or_else(PoisonError::into_inner);
-            locked.position(made_by, &digest)
+            locked.position(made_by, digest)
         };
-        let Some(position) = position else { return Err(TokenError::UnknownPosition.into()) };
-        Ok(Place { session, session_id, node_id: position.node_id, attempt_id: Some(position.attempt_id) })
+        position.map(|position| (session, position)).ok_or_else(|| TokenError::UnknownPosition.into())
     }
 
     /// The place of a node, which has to be in the log.
@@ -168,4 +189,9 @@ impl Guided {
             _ => plain(),
         }
     }
+}
+
+/// The error for a checkpoint token where a run is to go on.
+fn not_for_continuing(given: TokenKind) -> Refusal {
+    TokenError::OtherKind { wanted: TokenKind::Continue, given }.into()
 }

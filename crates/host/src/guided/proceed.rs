@@ -2,16 +2,18 @@
 
 use std::sync::PoisonError;
 
-use guide::engine::{self, Additions, Advance, Output};
-use guide::record::{AdvanceOutcome, AttemptId, NodeId};
+use guide::engine::{self, Additions, Advance, EngineError, Output};
+use guide::record::{AdvanceOutcome, AttemptId, NodeId, NodeKind};
+use guide::state::Node;
 use guide::token::{Keyring, TokenError};
+use serde_json::json;
 use storage::files::{Attachments, NewObject, NewSnapshot, Writer};
 
 use super::Guided;
 use super::api::{ContinueRequest, Intent, Reply};
 use super::place::Place;
 use super::refusal::{Refusal, inconsistent};
-use super::reply::{Ingredients, Moment, reply};
+use super::reply::{Ingredients, Moment, rehydrate_call, reply};
 use super::sessions::Session;
 
 impl Guided {
@@ -79,7 +81,8 @@ impl Guided {
             context: request.context,
             preferences: request.preferences.map(|delta| delta.over(node.preferences)),
             now_ms: self.clock.now_ms(),
-        })?;
+        });
+        let additions = additions.map_err(|error| with_way_back(&session, node, keyring, &error))?;
         let from = node.id.clone();
         let to = additions.node_id.clone();
         self.append(&mut session, &mut writer, additions, &[from, to.clone()])?;
@@ -155,6 +158,18 @@ impl Guided {
             keyring,
             moment,
         }))
+    }
+}
+
+/// An error, with the call that leads out of it where one does: after too many blocked attempts, and at a step
+/// that is blocked for good, that is the place before the first of them.
+fn with_way_back(session: &Session, node: &Node, keyring: &Keyring, error: &EngineError) -> Refusal {
+    let envelope = error.envelope();
+    let leads_back = matches!(error, EngineError::TooManyBlocks { .. } | EngineError::TerminalBlock);
+    let unblocked = || session.state.lineage(node).find(|node| node.kind == NodeKind::Step);
+    match leads_back.then(unblocked).flatten().and_then(|node| rehydrate_call(session, keyring, node)) {
+        Some(call) => envelope.detail("nextCall", json!(call)).into(),
+        None => envelope.into(),
     }
 }
 

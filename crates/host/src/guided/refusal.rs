@@ -157,6 +157,20 @@ pub(super) fn session_ended(session: &SessionId, ended: &Ended) -> Refusal {
         .into()
 }
 
+pub(super) fn unknown_parent(parent: &SessionId) -> Refusal {
+    Envelope::new(
+        StoreErrorCode::SessionUnknown,
+        format!("`parentSessionId` is {parent}, and this data directory has no such session."),
+    )
+    .suggest(
+        "Nothing was started. Copy `parentSessionId` from what the delegating run gave you, or call start_workflow again \
+         without it.",
+    )
+    .retry(Retry::NotRetryable)
+    .detail("sessionId", parent.as_str())
+    .into()
+}
+
 pub(super) fn not_a_tenant(tenant: &str) -> Refusal {
     let shown: String = tenant.chars().take(MAX_TENANT).collect();
     Envelope::new(GuidedErrorCode::TenantInvalid, format!("{shown:?} cannot be the name of a tenant."))

@@ -8,15 +8,19 @@ use guide::project::preferred_tip;
 use guide::project::recap::{
     BranchSummary, RecapEntry, ancestor_recap, branch_summary, has_moved_on, is_newest_place,
 };
-use guide::record::{AttemptId, Autonomy, Block, EngineState, ExecutionSnapshot, NodeKind};
+use guide::project::way::{self, SkippedItem, StepPlace};
+use guide::record::{AttemptId, Autonomy, Block, EngineState, ExecutionSnapshot, NodeId, NodeKind};
 use guide::render::{self, Citing, Facts, Occasion, Recovery};
-use guide::state::{Node, Run};
+use guide::state::{Node, Run, SessionState};
 use guide::token::{self, AckPayload, CheckpointPayload, Keyring, Position, StatePayload, Token};
 use guide::workflow::compiled::CompiledWorkflow;
 use guide::workflow::needs::needs;
 use serde_json::{Map, Value, json};
 
-use super::api::{BlockedReply, NextCall, NextIntent, PendingStep, Reply, ReplyKind, RunWords, Validation};
+use super::api::{
+    BlockedReply, KeyWords, NextCall, NextIntent, PendingStep, Reply, ReplyKind, RunWords, SkippedWords,
+    TOKEN_NOTE, Validation,
+};
 use super::sessions::Session;
 use super::{cut_notes, gaps, missing_context};
 
@@ -60,13 +64,19 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         (None, Moment::Start) => Occasion::Start,
         (None, _) => Occasion::Advance,
     };
+    let blockers = match state {
+        EngineState::Blocked(guide::record::Blocked { blocked, .. }) => blocked.blockers().blockers(),
+        EngineState::Init | EngineState::Running(_) | EngineState::Complete => &[],
+    };
     let pending =
-        render::pending(Facts { workflow, state, context: &context, occasion }).map(|step| PendingStep {
-            step_id: step.step_id,
-            title: step.title,
-            prompt: step.prompt,
-            agent_role: step.agent_role,
-            model_tier: step.model_tier,
+        render::pending(Facts { workflow, state, context: &context, occasion, blockers }).map(|step| {
+            PendingStep {
+                step_id: step.step_id,
+                title: step.title,
+                prompt: step.prompt,
+                agent_role: step.agent_role,
+                model_tier: step.model_tier,
+            }
         });
     let terminal = matches!(
         state,
@@ -111,11 +121,31 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         next_intent,
         next_call,
         latest_call: latest_call(ingredients),
+        token_note: TOKEN_NOTE,
         blocked,
         step_context: step_context(node),
+        skipped: skipped(ingredients, &context),
         open_gaps: gaps::open(ingredients),
         warnings,
     }
+}
+
+/// What did not run on the way to a node. Whoever comes back is told that of the node too: it is as recorded.
+fn skipped(ingredients: &Ingredients<'_>, context: &Map<String, Value>) -> Vec<SkippedWords> {
+    let Ingredients { session, node, workflow, .. } = *ingredients;
+    let skipped = way::skipped_before(&session.state, workflow, node).into_iter();
+    let words = skipped.map(|skipped| SkippedWords {
+        id: match skipped.item {
+            SkippedItem::Step(id) | SkippedItem::Loop(id) => id,
+        },
+        title: render::one_line(&render::resolve(&skipped.title, context)),
+        keys: skipped
+            .keys
+            .into_iter()
+            .map(|deciding| KeyWords { key: deciding.key, allowed: deciding.allowed })
+            .collect(),
+    });
+    words.collect()
 }
 
 /// A run in words.
@@ -126,14 +156,20 @@ pub(super) fn run_words(
     workflow: &CompiledWorkflow,
     state: &EngineState,
 ) -> RunWords {
-    let goal = session.context_of(node).get("goal").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let context = session.context_of(node);
+    let goal = context.get("goal").and_then(Value::as_str).unwrap_or_default().to_owned();
     let steps = u32::try_from(workflow.steps.len()).unwrap_or(u32::MAX);
     let shown: String = goal.chars().take(GOAL_CHARACTERS).collect();
-    let pending = state.pending().map(|pending| &pending.step_id);
-    let place = pending.and_then(|id| workflow.step_place(id));
-    let step = place.map_or(steps, |place| u32::try_from(place + 1).unwrap_or(u32::MAX));
-    let progress =
-        if state.is_complete() { "complete".to_owned() } else { format!("step {step} of {steps}") };
+    let place = state.pending().zip(state.progress()).and_then(|(pending, (_, stack))| {
+        let innermost = pending.loop_path.last().map(|at| (&at.loop_id, at.iteration));
+        let visible = visible_context(workflow, &context, stack);
+        StepPlace::of(workflow, &pending.step_id, innermost, &visible)
+    });
+    let step = place.map_or(steps, |place| place.step);
+    let progress = match place {
+        Some(place) if !state.is_complete() => place.to_string(),
+        _ => "complete".to_owned(),
+    };
     RunWords {
         session_id: session.state.session_id().to_string(),
         run_id: run.id.to_string(),
@@ -177,23 +213,33 @@ impl Tokens {
                 attempt_id,
             })
         };
-        let checkpoint = Token::Checkpoint(CheckpointPayload {
+        let position = |attempt_id: AttemptId| Position {
             session_id: session_id.clone(),
             run_id: run.id.clone(),
             node_id: node.id.clone(),
-            attempt_id: derive::checkpoint_attempt_id(&session_id, &node.id, checkpoints),
-        });
-        let position = Position {
-            session_id: session_id.clone(),
-            run_id: run.id.clone(),
-            node_id: node.id.clone(),
-            attempt_id: attempt_id.clone(),
+            attempt_id,
+        };
+        let checkpoint = || match u16::try_from(checkpoints) {
+            Ok(number) => {
+                let first = position(derive::attempt_id(&session_id, &node.id, 0));
+                token::mint_short_checkpoint(keyring, &first, number)
+            }
+            // The short form counts no further; the long one does.
+            Err(_) => token::mint(
+                keyring,
+                &Token::Checkpoint(CheckpointPayload {
+                    session_id: session_id.clone(),
+                    run_id: run.id.clone(),
+                    node_id: node.id.clone(),
+                    attempt_id: derive::checkpoint_attempt_id(&session_id, &node.id, checkpoints),
+                }),
+            ),
         };
         Self {
-            short: goes_on.then(|| token::mint_short(keyring, &position)),
+            short: goes_on.then(|| token::mint_short(keyring, &position(attempt_id.clone()))),
             state: token::mint(keyring, &state),
             ack: goes_on.then(|| token::mint(keyring, &ack(attempt_id))),
-            checkpoint: goes_on.then(|| token::mint(keyring, &checkpoint)),
+            checkpoint: goes_on.then(checkpoint),
         }
     }
 }
@@ -204,15 +250,24 @@ fn blocked(ingredients: &Ingredients<'_>, tokens: &Tokens) -> Option<BlockedRepl
         Block::RetryableBlock { blockers, validation_ref, .. } => (blockers.clone(), validation_ref, true),
         Block::TerminalBlock { blockers, validation_ref, .. } => (blockers.clone(), validation_ref, false),
     };
-    // The very check of this attempt: its node may have been attempted again since.
+    // The very check of this attempt: its node may have been attempted again since. What a blocker says already is
+    // not repeated.
     let checks = ingredients.session.state.parent_of(ingredients.node).map(|parent| &parent.validations);
     let validation = checks
         .into_iter()
         .flatten()
         .find(|check| validation_ref.as_ref() == Some(&check.validation_id) && !check.result.valid)
-        .map(|check| Validation {
-            issues: check.result.issues.clone(),
-            suggestions: check.result.suggestions.clone(),
+        .and_then(|check| {
+            let listed = blockers.blockers();
+            let issues = check.result.issues.iter();
+            let issues =
+                issues.filter(|issue| !listed.iter().any(|one| one.message.contains(issue.as_str())));
+            let suggestions = check.result.suggestions.iter();
+            let suggestions =
+                suggestions.filter(|fix| !listed.iter().any(|one| one.suggested_fix.as_ref() == Some(fix)));
+            let rest =
+                Validation { issues: issues.cloned().collect(), suggestions: suggestions.cloned().collect() };
+            (!rest.issues.is_empty() || !rest.suggestions.is_empty()).then_some(rest)
         });
     Some(BlockedReply {
         blockers,
@@ -228,16 +283,15 @@ fn latest_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
     if moment != Moment::Return || is_newest_place(&session.state, run, node) {
         return None;
     }
-    let state = StatePayload {
-        session_id: session.state.session_id().clone(),
-        run_id: run.id.clone(),
-        node_id: preferred_tip(&session.state, run)?.id.clone(),
-        workflow_hash: run.workflow_hash,
-    };
-    let token = token::mint(keyring, &Token::State(state));
+    rehydrate_call(session, keyring, preferred_tip(&session.state, run)?)
+}
+
+/// The call that shows a node again, with a handle that is short enough to copy.
+pub(super) fn rehydrate_call(session: &Session, keyring: &Keyring, node: &Node) -> Option<NextCall> {
+    let position = session.positions_of(node).pop()?;
     Some(NextCall {
         tool: "continue_workflow",
-        params: json!({"continueToken": token, "intent": "rehydrate"}),
+        params: json!({"continueToken": token::mint_short(keyring, &position), "intent": "rehydrate"}),
     })
 }
 
@@ -279,12 +333,9 @@ fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
         .map(|entry| entry.text.as_str())
         .collect();
     let branches = summary.as_ref().and_then(|summary| branches(node, summary));
-    let entitled = |entry: RecapEntry| {
-        // Notes stand on the node that they led to; they are about the step before it.
-        let led_to = session.state.node(&entry.node_id).is_some_and(|node| node.kind == NodeKind::Step);
-        let step = if led_to { entry.step_ordinal.saturating_sub(1) } else { entry.step_ordinal };
-        (format!("step {step} of this path"), entry.text)
-    };
+    let context = session.state.context(&run.id);
+    let entitled =
+        |entry: RecapEntry| (entitled(&session.state, workflow, context, &entry.node_id), entry.text);
     let recap = ancestor_recap(&session.state, node, budget);
     let notes = recap.entries.into_iter().map(entitled).collect();
     let pending = snapshot.state().pending();
@@ -296,6 +347,28 @@ fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
     let later = summary.map(|summary| summary.downstream.entries).unwrap_or_default();
     let later = later.into_iter().map(entitled).collect();
     Recovery { branches, later, notes, functions }
+}
+
+/// What the notes of a node are about. Those of a step stand on the node that they led to.
+fn entitled(
+    state: &SessionState,
+    workflow: &CompiledWorkflow,
+    context: &Map<String, Value>,
+    node_id: &NodeId,
+) -> String {
+    let node = state.node(node_id);
+    let about = node.and_then(|node| match node.kind {
+        NodeKind::Step => state.parent_of(node),
+        NodeKind::Checkpoint | NodeKind::BlockedAttempt => Some(node),
+    });
+    let titled = about.and_then(|about| {
+        let selected = way::selected_at(state, about)?;
+        let innermost = selected.innermost.as_ref().map(|(loop_id, iteration)| (loop_id, *iteration));
+        let place = StepPlace::of(workflow, &selected.step_id, innermost, context)?;
+        let title = render::resolve(&workflow.step(&selected.step_id)?.title, context);
+        Some(format!("{place}, {}", render::one_line(&title)))
+    });
+    titled.unwrap_or_else(|| "an earlier step".to_owned())
 }
 
 /// What was made from a node, and what advancing it means now.

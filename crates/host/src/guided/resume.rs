@@ -13,6 +13,7 @@ use storage::files::Loaded;
 use super::Guided;
 use super::api::{ResumeReply, ResumeRequest};
 use super::refusal::Refusal;
+use super::reply::rehydrate_call;
 use crate::catalogue::git;
 
 impl Guided {
@@ -67,16 +68,13 @@ impl Guided {
         );
         let mut offered = serde_json::to_value(candidate).ok()?;
         offered["snippet"] = Value::String(snippet(input.title.as_deref(), &input.recap, query));
-        offered["resumeToken"] = Value::String(resume_token.clone());
+        offered["resumeToken"] = Value::String(resume_token);
         offered["pendingStepId"] = snapshot
             .state()
             .pending()
             .map_or(Value::Null, |pending| Value::String(pending.step_id.to_string()));
         offered["isComplete"] = Value::Bool(snapshot.state().is_complete());
-        offered["nextCall"] = json!({
-            "tool": "continue_workflow",
-            "params": {"stateToken": resume_token, "intent": "rehydrate"},
-        });
+        offered["nextCall"] = json!(rehydrate_call(&session, keyring, tip)?);
         Some(offered)
     }
 }

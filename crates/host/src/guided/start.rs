@@ -27,6 +27,11 @@ impl Guided {
 
     /// Begins a run in the session of that id, which must not exist.
     pub(super) fn start_as(&self, session_id: &SessionId, request: StartRequest) -> Result<Reply, Refusal> {
+        if let Some(parent) = &request.parent_session_id
+            && self.files.manifest_stat(parent)?.is_none()
+        {
+            return Err(refusal::unknown_parent(parent));
+        }
         let found = self.catalogue.find(request.workspace.as_deref(), &request.workflow_id)?;
         let observations =
             request.workspace.as_deref().map(git::facts).map(|facts| git::observations(&facts));

@@ -23,7 +23,8 @@ pub use self::look::{RunLook, SessionLook, TURNS};
 pub use self::node::{Check, NodeLook, Prompt};
 pub use self::pin::{Pin, Sides, StepPair};
 pub use self::replay::{
-    Artifact, DivergenceLine, GapLine, Replay, RunReplay, Turn, replay, run_replay, turn,
+    Artifact, DivergenceLine, GapLine, Replay, RunReplay, SkippedKey, SkippedLine, Turn, replay, run_replay,
+    turn,
 };
 pub use self::steps::{PendingStep, Steps};
 

@@ -15,6 +15,9 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/data-v1")
 }
 
+/// The checkpoint token that version 1 handed out with the first step: later versions hand out a short one.
+const LONG_CHECKPOINT: &str = "chk.v1.eyJhdHRlbXB0SWQiOiJhdHRlbXB0X3E1c3V6dDRqdnVubTZhdGQybXM1YzM1Z3A0Iiwibm9kZUlkIjoibm9kZV94Z3gzZmFta3RtbHRteHpncnZ0NXJ3ZTdzNCIsInJ1bklkIjoicnVuX2I2eHBrZmE3aG42ZW5od3I3ZXlhZnVqbHZxIiwic2Vzc2lvbklkIjoic2Vzc18yM3hra2NuZHk3eWRsZmNqeDVhNng1YWl2bSIsInRva2VuS2luZCI6ImNoZWNrcG9pbnQiLCJ0b2tlblZlcnNpb24iOjF9.gJARqjdb4g-qvmD3PaUQsBLeW-2pIqyE3m-PpQQaU08";
+
 fn open(directory: &Path) -> Guided {
     let files = SessionFiles::open(Arc::new(RealDisk::open(&directory.join("data")).unwrap())).unwrap();
     let catalogue = Catalogue::new(CatalogueOptions::default());
@@ -106,6 +109,8 @@ fn a_data_directory_of_version_1_is_read_and_gone_on_with() {
     assert!(guided.files().health(&session).unwrap().is_healthy());
     let start = call(&guided, &facts["start"], Intent::Rehydrate, None, Vec::new());
     assert_eq!(start.pending.unwrap().step_id, "one", "a handle of then still works");
+    let bookmark = guided.checkpoint(LONG_CHECKPOINT, Some("again")).unwrap();
+    assert_eq!(bookmark.run.step, 1, "a long checkpoint token of then still works");
     let done = call(&guided, &facts["end"], Intent::Advance, Some("ended"), Vec::new());
     assert!(done.is_complete, "and the run can be finished");
     assert!(guided.files().verify(&session).unwrap().is_sound());

@@ -67,6 +67,7 @@ fn a_session_is_replayed_turn_by_turn() {
         "1. Look around",
         "Looked at it.",
         "2. Judge it",
+        "step 2 of 2",
         "checkpoint at",
         "blocked at",
         "MISSING_REQUIRED_OUTPUT",
@@ -242,10 +243,10 @@ fn a_session_moves_to_another_machine_and_goes_on_there() {
             host::guided::api::ResumeRequest { session_id: Some(session.to_owned()), ..Default::default() };
         let found = service.resume(&request).unwrap();
         let candidate = found.candidates.iter().find(|candidate| candidate["sessionId"] == session).unwrap();
-        let state = candidate["nextCall"]["params"]["stateToken"].as_str().unwrap().to_owned();
+        let token = candidate["nextCall"]["params"]["continueToken"].as_str().unwrap().to_owned();
         let looked = service
             .proceed(host::guided::api::ContinueRequest {
-                handle: host::guided::api::Handle::Pair { state_token: state, ack_token: None },
+                handle: host::guided::api::Handle::Single(token),
                 intent: host::guided::api::Intent::Rehydrate,
                 notes_markdown: None,
                 artifacts: Vec::new(),

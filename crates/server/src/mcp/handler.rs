@@ -5,27 +5,31 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig,
-    Tool as ToolEntry, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation,
+    ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
+    ServerCapabilities, ServerConfig, Tool as ToolEntry, ToolAnnotations,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::Value;
 
-use super::{INSTRUCTIONS, Mcp, refused};
+use super::{INSTRUCTIONS, Mcp, prompts, refused};
 use crate::call;
 use crate::listing::{self, TAGS_URI};
 use crate::tool::{Definition, Tool, definition};
+use host::catalogue::Listing;
 
 impl ServerHandler for Mcp {
     fn get_info(&self) -> ServerConfig {
         let identity = Implementation::new("interlock", env!("CARGO_PKG_VERSION"))
             .with_title("Interlock")
             .with_description("Durable step-by-step workflows for agents.");
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_resources().build())
-            .with_server_info(identity)
-            .with_instructions(INSTRUCTIONS)
+        ServerConfig::new(
+            ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build(),
+        )
+        .with_server_info(identity)
+        .with_instructions(INSTRUCTIONS)
     }
 
     async fn list_tools(
@@ -76,6 +80,35 @@ impl ServerHandler for Mcp {
         Ok(ReadResourceResult::new(vec![text.with_mime_type("application/json")]).into())
     }
 
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(prompts::list(&self.startable().await?))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Ok(prompts::get(&self.startable().await?, &request)?.into())
+    }
+
+    /// Nothing is completed, and nothing says that it is.
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.workspace.ask(&context.peer).await;
+    }
+
     /// A `tools/call` without a name, or with arguments that are no object, does not fit the library's type and ends up here.
     async fn on_custom_request(
         &self,
@@ -96,6 +129,18 @@ impl ServerHandler for Mcp {
             result.result_type = None;
         }
         Ok(CustomResult::new(serde_json::to_value(result).unwrap_or(Value::Null)))
+    }
+}
+
+impl Mcp {
+    /// The workflows that whoever is served may start.
+    async fn startable(&self) -> Result<Listing, ErrorData> {
+        let (service, workspace) = (Arc::clone(&self.service), self.workspace.get());
+        let listed = tokio::task::spawn_blocking(move || match service.admit(Tool::StartWorkflow) {
+            Ok(()) => service.list(workspace.as_deref()),
+            Err(_) => Listing::default(),
+        });
+        listed.await.map_err(|_| ErrorData::internal_error("The workflows could not be listed.", None))
     }
 }
 

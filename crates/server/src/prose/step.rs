@@ -7,6 +7,7 @@ use guide::record::BlockerCode;
 use guide::render::quoted;
 use host::guided::api::{
     BlockedReply, CheckpointReply, NextCall, NextIntent, OpenGaps, Reply, ReplyKind, ResumeReply, RunWords,
+    SkippedWords,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +17,9 @@ use super::one_line;
 pub(super) fn reply(reply: &Reply) -> String {
     let mut text = first_line(&reply.run);
     if reply.kind == ReplyKind::Blocked {
-        text.push_str("BLOCKED: the step was not accepted. Fix the blockers below the step, under SYSTEM.\n");
+        text.push_str(
+            "BLOCKED: the step was not accepted, and the run has not moved. Fix the blockers under SYSTEM.\n",
+        );
     }
     if let Some(step) = &reply.pending {
         let _ = write!(text, "\n# {}\n\n", one_line(&step.title));
@@ -32,6 +35,7 @@ pub(super) fn reply(reply: &Reply) -> String {
     if let Some(facts) = &reply.step_context {
         let _ = write!(text, "Recorded about the step before:\n\n{}\n", fenced(facts));
     }
+    text.push_str(&skipped(&reply.skipped));
     if let Some(open) = &reply.open_gaps {
         text.push_str(&gaps(reply.is_complete, open));
     }
@@ -42,16 +46,39 @@ pub(super) fn reply(reply: &Reply) -> String {
     let preferences = json!(reply.preferences);
     let _ = writeln!(
         text,
-        "Preferences: {}, {}.",
+        "{} Preferences: {}, {}.",
+        reply.token_note,
         preferences["autonomy"].as_str().unwrap_or_default(),
         preferences["riskPolicy"].as_str().unwrap_or_default()
     );
     text
 }
 
+/// Which steps did not run, and which key to send if one of them should.
+fn skipped(skipped: &[SkippedWords]) -> String {
+    if skipped.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("SKIPPED: the recorded context decided that these steps do not run:\n\n");
+    for step in skipped {
+        let _ = write!(text, "- `{}` ({})", step.id, one_line(&step.title));
+        for (index, key) in step.keys.iter().enumerate() {
+            let lead = if index == 0 { ": depends on" } else { " and" };
+            let allowed = key.allowed.as_ref().map_or_else(String::new, |allowed| format!(" ({allowed})"));
+            let _ = write!(text, "{lead} `{}`{allowed}", key.key);
+        }
+        text.push_str(".\n");
+    }
+    text.push_str(
+        "\nIf one of them should run, send the right value in `context` with the next advance: it \
+         becomes pending then, or inside a loop in the next pass.\n\n",
+    );
+    text
+}
+
 fn blockers(kind: ReplyKind, blocked: &BlockedReply) -> String {
     let mut text = String::from(match kind {
-        ReplyKind::Blocked => "BLOCKED: the step was not accepted, and the run has not moved. Blockers:\n\n",
+        ReplyKind::Blocked => "Blockers:\n\n",
         ReplyKind::Ok => "The last attempt at this step was blocked. Blockers:\n\n",
     });
     for blocker in blocked.blockers.blockers() {
@@ -64,14 +91,14 @@ fn blockers(kind: ReplyKind, blocked: &BlockedReply) -> String {
     text.push('\n');
     if let Some(validation) = &blocked.validation {
         if !validation.issues.is_empty() {
-            text.push_str("What the check of the output says:\n\n");
+            text.push_str("Further issues:\n\n");
             for issue in &validation.issues {
                 let _ = writeln!(text, "- {}", indented(issue));
             }
             text.push('\n');
         }
         if !validation.suggestions.is_empty() {
-            text.push_str("What would help:\n\n");
+            text.push_str("Suggestions:\n\n");
             for suggestion in &validation.suggestions {
                 let _ = writeln!(text, "- {}", indented(suggestion));
             }
@@ -119,21 +146,23 @@ fn gaps(is_complete: bool, open: &OpenGaps) -> String {
 fn next(reply: &Reply) -> String {
     let terminal = reply.blocked.as_ref().is_some_and(|blocked| blocked.retryable != Some(true));
     if terminal {
-        return "No attempt of yours can lift this. Do not call again: tell the user what is in the way, in the words \
-                above, and wait.\n\n"
+        return "No attempt of yours can fix this. Do not call again: tell the user what the blockers say, and wait.\n\n"
             .to_owned();
     }
     let Some(call) = &reply.next_call else {
         return match reply.next_intent {
             NextIntent::Complete if reply.open_gaps.is_some() => {
-                "The run is COMPLETE, but for the gaps: no step is pending, and there is no next call. Tell the user what came \
-                 of it, and what is missing.\n\n"
+                "The run is COMPLETE, with gaps: no step is pending, and there is no next call. Tell the user the result, and \
+                 what is missing.\n\n"
                     .to_owned()
             }
-            NextIntent::Complete => "The run is COMPLETE: nothing is left to do, and there is no next call. Do not call continue_workflow for it again. Tell the user what came of it; \
-                                     other work is a run of its own, with start_workflow.\n\n"
+            NextIntent::Complete => "The run is COMPLETE: nothing is left to do, and there is no next call. Do not call \
+                                     continue_workflow for it again. Tell the user the result. For other work, start another \
+                                     run with start_workflow.\n\n"
                 .to_owned(),
-            _ => "There is no next call from here. Tell the user, and wait.\n\n".to_owned(),
+            NextIntent::PerformPendingThenContinue
+            | NextIntent::AwaitUserConfirmation
+            | NextIntent::RehydrateOnly => "There is no next call from here. Tell the user, and wait.\n\n".to_owned(),
         };
     };
     let lead = match (reply.kind, reply.next_intent) {
@@ -145,8 +174,8 @@ fn next(reply: &Reply) -> String {
             "Do the step above, all of it. When it is done, call"
         }
         (ReplyKind::Ok, NextIntent::AwaitUserConfirmation) => {
-            "This step needs the user: what for stands above, under USER NEEDED. Do it, show the user what you have, ask, \
-             and WAIT for the answer. Only then, and with the answer among the artifacts, call"
+            "This step needs the user: see USER NEEDED above. Do the step, show the user what you have, ask, and WAIT for the \
+             answer. Then, with the answer among the artifacts, call"
         }
         (ReplyKind::Ok, NextIntent::RehydrateOnly) if reply.latest_call.is_some() => {
             "To take another way from this earlier place instead, do the step above, then call"
@@ -167,20 +196,20 @@ fn next(reply: &Reply) -> String {
     if reply.next_intent != NextIntent::Complete {
         text.push_str(
             "and add `output`: `notesMarkdown` with what you did, found and decided, and `artifacts` if the step asks for \
-             them. Add `context` only for facts that changed. Use each token only for the run named above.\n\n",
+             them. Add `context` only for facts that changed.\n\n",
         );
     }
     if reply.kind == ReplyKind::Blocked {
         text.push_str(
-            "The `context` and `preferences` of this attempt were kept and hold from now on. Its notes were not: send \
-             `output` again, whole. Replace each placeholder in angle brackets: it is refused as it is.\n\n",
+            "The `context` and `preferences` of this attempt were kept. Its notes were not: send `output` again, whole. \
+             Replace each placeholder in angle brackets: it is refused as it is.\n\n",
         );
     }
     if let Some(token) = &reply.checkpoint_token {
         let _ = write!(
             text,
-            "To bookmark this place before you stop, call checkpoint_workflow with\n\n{}\n",
-            fenced(&json!({"checkpointToken": token}))
+            "To bookmark this place before you stop, call checkpoint_workflow with `{}`.\n\n",
+            json!({"checkpointToken": token})
         );
     }
     text
@@ -195,17 +224,16 @@ fn lacks_answer(reply: &Reply) -> bool {
 /// A reply to `checkpoint_workflow`.
 pub(super) fn checkpoint(reply: &CheckpointReply) -> String {
     format!(
-        "{}\nThis place is bookmarked. The step stays pending.\n\n---\nSYSTEM\n\n{}{}To come back, from any \
-         conversation, call continue_workflow with\n\n{}\nGive the user that token if the conversation ends here; \
-         resume_session finds the run as well.\n",
+        "{}\nThis place is bookmarked. The step stays pending.\n\n---\nSYSTEM\n\n{}{}{}Give the user that token if the \
+         conversation ends here; resume_session finds the run as well.\n",
         first_line(&reply.run),
         reply
             .warnings
             .iter()
             .map(|warning| format!("Warning: {}\n\n", one_line(warning)))
             .collect::<String>(),
-        call("To carry on now, call", &reply.next_call),
-        fenced(&json!({"continueToken": reply.resume_token, "intent": "rehydrate"})),
+        call("To go on now, do the step, then call", &reply.next_call),
+        call("To come back from any conversation, call", &reply.resume_call),
     )
 }
 

@@ -37,8 +37,7 @@ const WORKSPACE: Parameter = Parameter {
     name: "workspacePath",
     kind: Kind::Path,
     required: false,
-    about: "Absolute path of the folder you are working in. Workflows of that project are found only with it. \
-            Leave it out only when there is no such folder.",
+    about: "Absolute path of the folder you work in. Workflows of that project are found only with it.",
     placeholder: "<absolute path of the folder you are working in>",
 };
 
@@ -46,7 +45,7 @@ const WORKFLOW_ID: Parameter = Parameter {
     name: "workflowId",
     kind: Kind::Text { max_bytes: ID_BYTES },
     required: true,
-    about: "Id of a workflow, exactly as list_workflows gives it.",
+    about: "Id from list_workflows.",
     placeholder: "<workflowId from list_workflows>",
 };
 
@@ -57,23 +56,21 @@ const PREFERENCES: Parameter = Parameter {
             name: "autonomy",
             kind: Kind::Choice(&["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"]),
             required: false,
-            about: "guided: a person follows along, and every confirmation is waited for. full_auto_stop_on_user_deps: \
-                    only what the user alone can give is waited for. full_auto_never_stop: never stop; what is missing is \
-                    recorded as a gap.",
+            about: "guided: wait for every confirmation. full_auto_stop_on_user_deps: wait only for what the user alone can \
+                    give. full_auto_never_stop: never wait; record what is missing as a gap.",
             placeholder: "<autonomy>",
         },
         Parameter {
             name: "riskPolicy",
             kind: Kind::Choice(&["conservative", "balanced", "aggressive"]),
             required: false,
-            about: "conservative: stop when in doubt. balanced: an unknown capability is a warning. aggressive: a \
-                    missing one is a warning too.",
+            about: "conservative: stop when in doubt. balanced: warn about unknown capabilities. aggressive: warn about \
+                    missing ones too.",
             placeholder: "<riskPolicy>",
         },
     ]),
     required: false,
-    about: "How autonomous the run is from here on. Send it only when the user asks for a change, and only the member \
-            that changes: the other stays as it is. A run begins guided and conservative.",
+    about: "Only when the user asks for a change, and only the member that changes. A run begins guided and conservative.",
     placeholder: "<an object with autonomy, riskPolicy or both>",
 };
 
@@ -82,47 +79,42 @@ const NOTES: Parameter = Parameter {
     // The engine has the last word on how long notes are, and cuts or refuses with its reasons.
     kind: Kind::Text { max_bytes: 1 << 20 },
     required: false,
-    about: "What you did, found and decided in this step, in Markdown. Most steps ask for it. Write it for somebody \
-            who has nothing but these notes.",
+    about: "What you did, found and decided in this step, in Markdown, for a reader who has only these notes.",
     placeholder: placeholder::NOTES,
 };
 
 static LIST: Definition = Definition {
     tool: Tool::ListWorkflows,
     title: "List workflows",
-    purpose: "Lists the workflows that can be started: step-by-step procedures for tasks such as investigating a bug \
-              or reviewing a change.",
-    when: &[
-        "At the beginning of a task that may have a workflow: call it before you work out your own procedure.",
-        "To look up the id that start_workflow needs.",
-    ],
+    purpose: "Lists the workflows that can be started: procedures for tasks such as investigating a bug or reviewing a \
+              change.",
+    when: &["At the start of a task that may have a workflow, to get the id that start_workflow needs."],
     parameters: &[
         WORKSPACE,
         Parameter {
             name: "tags",
             kind: Kind::Names(tag_ids),
             required: false,
-            about: "Gives every workflow that carries any of these tags, in full.",
+            about: "Lists every workflow with any of these tags in full.",
             placeholder: "<a list of tags>",
         },
         Parameter {
             name: "includeSources",
             kind: Kind::Flag,
             required: false,
-            about: "Adds where workflows come from, and which source won.",
+            about: "Adds where workflows come from.",
             placeholder: "<true or false>",
         },
     ],
     aliases: &[],
     rules: &[
-        "Without tags you get a digest by tag of the workflows that come with the program, and every workflow of the \
-         user, the project and configured folders in full. Call again with the tag that fits.",
-        "A workflow file that is broken is listed under validationWarnings with its reasons, and cannot be started.",
+        "Without tags you get a digest of the bundled workflows by tag, and all others in full. Call again with the tag \
+         that fits.",
     ],
     example: r#"{"workspacePath":"/home/me/project","tags":["investigation"]}"#,
     returns: "workflows[] with workflowId, name, description, version, workflowHash, tags and source; without tags \
               also tagSummary[].",
-    output: output::listing,
+    output: output::LISTING,
     read_only: true,
     idempotent: true,
 };
@@ -130,10 +122,9 @@ static LIST: Definition = Definition {
 static INSPECT: Definition = Definition {
     tool: Tool::InspectWorkflow,
     title: "Inspect a workflow",
-    purpose: "Shows one workflow before it is started: what it is for, and every step of it.",
+    purpose: "Shows one workflow without starting it: what it is for, and its steps.",
     when: &[
-        "To choose between workflows that both seem to fit.",
-        "When the user asks what a workflow would do. Not needed before start_workflow.",
+        "To choose between workflows, or when the user asks what one would do. Not needed before start_workflow.",
     ],
     parameters: &[
         WORKFLOW_ID,
@@ -142,18 +133,15 @@ static INSPECT: Definition = Definition {
             name: "mode",
             kind: Kind::Choice(INSPECT_MODES),
             required: false,
-            about: "metadata: name, description and version. preview (the default): the whole compiled workflow.",
+            about: "metadata: the head only. preview (default): all of it.",
             placeholder: "<mode>",
         },
     ],
     aliases: &[],
-    rules: &[
-        "Do not carry out the steps from a preview: start the workflow, and take the steps one at a time. Only a run \
-         records what was done.",
-    ],
+    rules: &["Do not carry out steps from a preview: only a run records what was done."],
     example: r#"{"workflowId":"wr.bug_investigation","workspacePath":"/home/me/project","mode":"preview"}"#,
     returns: "workflowId, workflowHash (what a run started now would be pinned to), source, and compiled.",
-    output: output::inspection,
+    output: output::INSPECTION,
     read_only: true,
     idempotent: true,
 };
@@ -161,10 +149,9 @@ static INSPECT: Definition = Definition {
 static START: Definition = Definition {
     tool: Tool::StartWorkflow,
     title: "Start a workflow",
-    purpose: "Begins a run of a workflow and gives its first step. The run is durable: it outlives this conversation.",
+    purpose: "Begins a durable run of a workflow and gives its first step.",
     when: &[
-        "Once you know which workflow fits the task. Call it once for each task.",
-        "Not to go on with a run that exists: use continue_workflow, or resume_session when you have no token.",
+        "Once for each task. For a run that exists use continue_workflow, or resume_session when you have no token.",
     ],
     parameters: &[
         WORKFLOW_ID,
@@ -172,7 +159,7 @@ static START: Definition = Definition {
             name: "goal",
             kind: Kind::Text { max_bytes: GOAL_BYTES },
             required: true,
-            about: "What the user wants, in a sentence. Names the run in every later reply.",
+            about: "What the user wants, in a sentence. Every reply names the run by it.",
             placeholder: "<what the user wants, in a sentence>",
         },
         WORKSPACE,
@@ -180,7 +167,7 @@ static START: Definition = Definition {
             name: "context",
             kind: Kind::Object,
             required: false,
-            about: "Inputs that the workflow asks for, by name. At most 256 KiB of JSON.",
+            about: "Inputs that the workflow asks for, by name. At most 256 KiB.",
             placeholder: "<an object with the facts to set, by name>",
         },
         PREFERENCES,
@@ -188,20 +175,19 @@ static START: Definition = Definition {
             name: "parentSessionId",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
-            about: "Session (sess_…) that handed this task to you, when another run delegated it.",
+            about: "Session (sess_…) that delegated this task to you, if one did.",
             placeholder: "<sess_… of the session that delegated this task>",
         },
     ],
     aliases: &[Alias { name: "contextVariables", path: &["context"] }],
     rules: &[
-        "Calling it twice begins two runs.",
-        "Do what the first step says, then call continue_workflow with the continueToken of the reply.",
-        "Keep the tokens of two runs apart: every reply names its run in its first line.",
+        "Calling it twice begins two runs. Do not mix their tokens: every reply names its run.",
+        "Do the step, then make the call in nextCall.",
     ],
     example: r#"{"workflowId":"wr.bug_investigation","goal":"find out why the import hangs on empty files","workspacePath":"/home/me/project"}"#,
     returns: "The pending step (title, prompt), the continueToken for the next call, a checkpointToken, and nextCall: \
               the exact call to make when the step is done.",
-    output: output::reply,
+    output: output::REPLY,
     read_only: false,
     idempotent: false,
 };
@@ -209,26 +195,26 @@ static START: Definition = Definition {
 static CONTINUE: Definition = Definition {
     tool: Tool::ContinueWorkflow,
     title: "Continue a workflow",
-    purpose: "Acknowledges the pending step of a run and gives the next one (intent advance), or tells again where the \
-              run is and changes nothing (intent rehydrate).",
+    purpose: "Completes the pending step of a run and gives the next one (advance), or shows where the run is and changes \
+              nothing (rehydrate).",
     when: &[
-        "advance: when the pending step is done, with what came of it in output.",
-        "advance again: when the reply was blocked and you have fixed what it names.",
-        "rehydrate: when you lost the thread, for example after resume_session or in a new conversation.",
+        "advance: when the pending step is done, with what came of it in output; again after you fixed what a blocked \
+         reply names.",
+        "rehydrate: when you lost the thread.",
     ],
     parameters: &[
         Parameter {
             name: "continueToken",
             kind: Kind::Text { max_bytes: TOKEN_BYTES },
             required: false,
-            about: "Token of the latest reply about this run (ct_…), or a resume token. Copy it exactly.",
+            about: "Token of the latest reply about this run (ct_…). Copy it exactly.",
             placeholder: "<continueToken of the latest reply about this run>",
         },
         Parameter {
             name: "intent",
             kind: Kind::Choice(INTENTS),
             required: false,
-            about: "advance or rehydrate. May be left out only when output is given, which means advance.",
+            about: "Required unless output is given, which means advance.",
             placeholder: "<intent>",
         },
         Parameter {
@@ -239,11 +225,10 @@ static CONTINUE: Definition = Definition {
                     name: "artifacts",
                     kind: Kind::Objects { max_items: budgets::ARTIFACTS },
                     required: false,
-                    about: "Structured results, each an object with a kind, when the step asks for them. Three kinds go with any \
-                            step. wr.user_answer {dependencyId, answeredBy: user, outcome: given or refused, answer}: what \
-                            the user answered to a USER NEEDED. wr.gap_resolution {gapId, summary, answeredBy?}: closes one \
-                            of openGaps. wr.notes_correction {notesMarkdown}: stands for the notes of the step before, \
-                            where they were wrong.",
+                    about: "Objects with a kind, as the step asks for them. With any step: wr.user_answer {dependencyId, \
+                            answeredBy: user, outcome: given or refused, answer}, the user's answer to a USER NEEDED; \
+                            wr.gap_resolution {gapId, summary, answeredBy?}, closes one of openGaps; wr.notes_correction \
+                            {notesMarkdown}, replaces the notes of the step before.",
                     placeholder: "<a list of objects, each with a kind>",
                 },
             ]),
@@ -255,7 +240,7 @@ static CONTINUE: Definition = Definition {
             name: "context",
             kind: Kind::Object,
             required: false,
-            about: "Facts that changed, by name; null deletes one. Send only what changed. Only with advance.",
+            about: "Facts that changed, by name; null deletes one. Only with advance.",
             placeholder: "<an object with the facts to set, by name>",
         },
         PREFERENCES,
@@ -263,14 +248,14 @@ static CONTINUE: Definition = Definition {
             name: "stateToken",
             kind: Kind::Text { max_bytes: TOKEN_BYTES },
             required: false,
-            about: "Instead of continueToken: the long token of a node (st.v1.…). Alone it rehydrates.",
+            about: "Instead of continueToken: long token of a node (st.v1.…). Alone it rehydrates.",
             placeholder: "<stateToken of the latest reply about this run>",
         },
         Parameter {
             name: "ackToken",
             kind: Kind::Text { max_bytes: TOKEN_BYTES },
             required: false,
-            about: "With stateToken, from the same reply: acknowledges the pending step (ack.v1.…).",
+            about: "With stateToken, from the same reply (ack.v1.…): advances.",
             placeholder: "<ackToken of the latest reply about this run>",
         },
         WORKSPACE,
@@ -282,18 +267,17 @@ static CONTINUE: Definition = Definition {
         Alias { name: "artifacts", path: &["output", "artifacts"] },
     ],
     rules: &[
-        "Take the step before you advance. A step is judged by what you send, not by saying that it is done.",
+        "Do the step before you advance: it is judged by what you send.",
         "USER NEEDED in a step means: ask the user, wait, and send the answer as an artifact. Never answer for the user: \
-         who answered is recorded. Without an answer the step is blocked with USER_ONLY_DEPENDENCY.",
-        "Send either continueToken, or stateToken with its ackToken; never tokens of two replies.",
-        "The same call made twice has the effect of one and gets the same answer, so retry freely when a reply is lost.",
-        "A token of an earlier step goes back there: advancing it makes a new branch.",
-        "When the reply has isComplete true the run is over. Do not call again.",
+         who answered is recorded.",
+        "A token advances once. Sent again it gets the same answer, so retry freely when a reply is lost.",
+        "A token of an earlier step goes back there: advancing it starts a new branch.",
+        "When isComplete is true the run is over. Do not call again.",
     ],
     example: r#"{"continueToken":"ct_0123456789abcdefghijklmn","intent":"advance","output":{"notesMarkdown":"Reproduced with an empty file: the reader never returns."}}"#,
-    returns: "kind ok with the next pending step and fresh tokens, or kind blocked with blockers[] that say what is \
-              missing and how to mend it; nextCall is the exact call to make next.",
-    output: output::reply,
+    returns: "kind ok with the next step and fresh tokens, or kind blocked with blockers that say what is missing and how \
+              to fix it; nextCall is the exact next call.",
+    output: output::REPLY,
     read_only: false,
     idempotent: true,
 };
@@ -301,17 +285,14 @@ static CONTINUE: Definition = Definition {
 static CHECKPOINT: Definition = Definition {
     tool: Tool::CheckpointWorkflow,
     title: "Bookmark a place",
-    purpose: "Bookmarks the present place of a run, without advancing it, so that any later conversation can come back.",
-    when: &[
-        "Before the conversation ends or its memory runs out in the middle of a step.",
-        "Before something risky that you may want to come back from.",
-    ],
+    purpose: "Bookmarks the current place of a run, so that a later conversation can come back. The step stays pending.",
+    when: &["Before the conversation ends in the middle of a step, or before something risky."],
     parameters: &[
         Parameter {
             name: "checkpointToken",
             kind: Kind::Text { max_bytes: TOKEN_BYTES },
             required: true,
-            about: "checkpointToken of the latest reply about this run (chk.v1.…). Copy it exactly.",
+            about: "checkpointToken of the latest reply about this run (cp_…). Copy it exactly.",
             placeholder: "<checkpointToken of the latest reply about this run>",
         },
         Parameter {
@@ -323,11 +304,10 @@ static CHECKPOINT: Definition = Definition {
         },
     ],
     aliases: &[Alias { name: "notes", path: &["output", "notesMarkdown"] }],
-    rules: &["The step stays pending. Go on with nextCall, or later with the resumeToken."],
-    example: r#"{"checkpointToken":"chk.v1.…","output":{"notesMarkdown":"Half way: the reader is understood, the fix is not written."}}"#,
-    returns: "resumeToken, to send to continue_workflow with intent rehydrate from any conversation, and nextCall to \
-              carry on now.",
-    output: output::checkpoint,
+    rules: &[],
+    example: r#"{"checkpointToken":"cp_0123456789abcdefghijklmnopq","output":{"notesMarkdown":"Half way: the reader is understood, the fix is not written."}}"#,
+    returns: "resumeCall, to come back from any conversation, and nextCall, to go on now.",
+    output: output::CHECKPOINT,
     read_only: false,
     idempotent: true,
 };
@@ -335,11 +315,8 @@ static CHECKPOINT: Definition = Definition {
 static RESUME: Definition = Definition {
     tool: Tool::ResumeSession,
     title: "Find a run again",
-    purpose: "Finds runs that were begun earlier, best match first, and gives the exact call that returns to each.",
-    when: &[
-        "When the user wants to go on with something and you have no token for it.",
-        "At the beginning of a conversation about work that may have been begun before.",
-    ],
+    purpose: "Finds earlier runs, best match first, with the call that returns to each. Changes nothing.",
+    when: &["When the user wants to go on with earlier work and you have no token for it."],
     parameters: &[
         WORKSPACE,
         Parameter {
@@ -367,14 +344,14 @@ static RESUME: Definition = Definition {
             name: "gitBranch",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
-            about: "Branch to prefer, instead of the one that the workspace is on.",
+            about: "Branch to prefer instead of the workspace's.",
             placeholder: "<name of the branch>",
         },
         Parameter {
             name: "gitHeadSha",
             kind: Kind::Text { max_bytes: 64 },
             required: false,
-            about: "Commit to prefer, instead of the workspace's: 40 or 64 hexadecimal digits.",
+            about: "Commit to prefer: 40 or 64 hexadecimal digits.",
             placeholder: "<40 or 64 hexadecimal digits>",
         },
         Parameter {
@@ -386,12 +363,10 @@ static RESUME: Definition = Definition {
         },
     ],
     aliases: &[],
-    rules: &[
-        "Nothing is changed. Make the nextCall of the candidate you choose; ask the user when several fit.",
-    ],
+    rules: &["Make the nextCall of the candidate you choose; ask the user when several fit."],
     example: r#"{"workspacePath":"/home/me/project","query":"import hangs"}"#,
     returns: "candidates[] with workflowId, sessionTitle, snippet, confidence, whyMatched and nextCall; totalEligible.",
-    output: output::resume,
+    output: output::RESUME,
     read_only: true,
     idempotent: true,
 };
@@ -399,14 +374,14 @@ static RESUME: Definition = Definition {
 static MANAGE: Definition = Definition {
     tool: Tool::ManageWorkflowSource,
     title: "Attach or detach a folder of workflows",
-    purpose: "Adds a folder to the places where workflows are looked for, or takes it away. No file in it is touched.",
-    when: &["When the user asks for a folder of workflows to be used, or no longer to be used."],
+    purpose: "Adds a folder to the sources of workflows, or removes it. No file in it is changed.",
+    when: &["When the user asks for it. Project workflows need no attaching: workspacePath finds them."],
     parameters: &[
         Parameter {
             name: "action",
             kind: Kind::Choice(ACTIONS),
             required: true,
-            about: "attach adds the folder, detach takes it away.",
+            about: "attach adds the folder, detach removes it.",
             placeholder: "<action>",
         },
         Parameter {
@@ -418,12 +393,10 @@ static MANAGE: Definition = Definition {
         },
     ],
     aliases: &[],
-    rules: &[
-        "The folder of the project you work in needs no attaching: its workflows are found by workspacePath.",
-    ],
+    rules: &[],
     example: r#"{"action":"attach","path":"/home/me/team-workflows"}"#,
     returns: "action and path, the path as it was understood.",
-    output: output::source,
+    output: output::SOURCE,
     read_only: false,
     idempotent: true,
 };

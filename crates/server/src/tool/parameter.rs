@@ -1,6 +1,5 @@
 //! What a tool takes, and how it is checked.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use canon::nearest::nearest;
@@ -125,7 +124,9 @@ fn check_members(
         let near = nearest_name(name, names.clone());
         let shown = shorten(name);
         let message = match near {
-            Some(near) => format!("`{prefix}{shown}` is no parameter here; did you mean `{prefix}{near}`?"),
+            Some(near) => {
+                format!("`{prefix}{shown}` is no parameter here; did you mean `{prefix}{near}`?")
+            }
             None => format!(
                 "`{prefix}{shown}` is no parameter here; there {}.",
                 listed(&names.map(|name| format!("{prefix}{name}")).collect::<Vec<_>>())
@@ -264,8 +265,7 @@ impl Kind {
 
     fn schema(self) -> Value {
         match self {
-            Self::Text { max_bytes } => json!({"type": "string", "minLength": 1, "maxLength": max_bytes}),
-            Self::Path => json!({"type": "string", "minLength": 1, "maxLength": PATH_BYTES}),
+            Self::Text { .. } | Self::Path => json!({"type": "string", "minLength": 1}),
             Self::Choice(choices) => json!({"type": "string", "enum": choices}),
             Self::Flag => json!({"type": "boolean"}),
             Self::Names(names) => {
@@ -297,18 +297,6 @@ pub fn schema(parameters: &[Parameter]) -> Map<String, Value> {
     }
     schema.insert("additionalProperties".into(), false.into());
     schema
-}
-
-/// The parameters, one to a line, as a description shows them.
-pub fn describe(parameters: &[Parameter], level: usize, text: &mut String) {
-    for Parameter { name, kind, required, about, .. } in parameters {
-        let indent = "  ".repeat(level);
-        let need = if *required { "required" } else { "optional" };
-        let _ = writeln!(text, "{indent}- {name} ({need}): {about}");
-        if let Kind::Group(members) = kind {
-            describe(members, level + 1, text);
-        }
-    }
 }
 
 fn kind_of(value: &Value) -> &'static str {

@@ -109,7 +109,7 @@ async fn every_reply_keeps_its_schema() {
     for (name, arguments) in calls {
         let reply = connection.call(name, arguments.clone()).await;
         let definition = definition(Tool::parse(name).unwrap());
-        let form = if reply.failed { server::tool::error_schema() } else { (definition.output)() };
+        let form = if reply.failed { server::tool::error_schema() } else { definition.success_schema() };
         for schema in [form, Value::Object(definition.output_schema())] {
             let validator = jsonschema::validator_for(&schema).unwrap();
             let errors: Vec<String> =
@@ -117,6 +117,15 @@ async fn every_reply_keeps_its_schema() {
             assert!(errors.is_empty(), "{name} {arguments}: {errors:?}");
         }
     }
+}
+
+/// Finding R4: a model reads the whole list before it does anything, in every conversation.
+#[tokio::test]
+async fn the_list_of_tools_is_short() {
+    let (connection, _) = fake().await;
+    let tools = connection.0.list_all_tools().await.unwrap();
+    let measured = serde_json::to_string(&tools).unwrap().len();
+    assert!(measured <= 16_000, "tools/list is {measured} bytes; the limit is 16,000");
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub(crate) fn ok(goal: &str, step: u32) -> Reply {
         continue_token: Some("ct_next".into()),
         state_token: "st.v1.x".into(),
         ack_token: Some("ack.v1.x".into()),
-        checkpoint_token: Some("chk.v1.x".into()),
+        checkpoint_token: Some("cp_x".into()),
         is_complete: false,
         pending: Some(PendingStep {
             step_id: "reproduce".into(),
@@ -81,8 +81,10 @@ pub(crate) fn ok(goal: &str, step: u32) -> Reply {
             params: json!({"continueToken": "ct_next", "intent": "advance"}),
         }),
         latest_call: None,
+        token_note: host::guided::api::TOKEN_NOTE,
         blocked: None,
         step_context: None,
+        skipped: Vec::new(),
         open_gaps: None,
         warnings: Vec::new(),
     }
@@ -112,7 +114,7 @@ fn blocked(retryable: bool) -> Reply {
             tool: "continue_workflow",
             params: json!({"continueToken": token, "intent": "advance"}),
         }),
-        checkpoint_token: token.clone().map(|_| "chk.v1.x".to_owned()),
+        checkpoint_token: token.clone().map(|_| "cp_x".to_owned()),
         ack_token: None,
         blocked: Some(BlockedReply {
             blockers,
@@ -233,6 +235,10 @@ impl GuideService for Fake {
             run: run("the import hangs", 2),
             checkpoint_node_id: "node_bookmark".into(),
             resume_token: "st.v1.bookmark".into(),
+            resume_call: NextCall {
+                tool: "continue_workflow",
+                params: json!({"continueToken": "ct_bookmark", "intent": "rehydrate"}),
+            },
             next_call: NextCall {
                 tool: "continue_workflow",
                 params: json!({"continueToken": "ct_next", "intent": "advance"}),

@@ -90,33 +90,33 @@ async fn a_preference_sent_with_a_blocked_attempt_holds_after_a_restart() {
     assert_eq!(back.facts["preferences"]["autonomy"], "guided", "{}", back.text);
 }
 
-/// Finding B4: checks ignore text that is not stored, and the reply states both sizes of cut notes.
+/// Finding B4: checks read everything that is stored, and nothing else; the reply states both sizes.
 #[tokio::test]
 async fn notes_are_judged_by_what_is_kept_of_them() {
     let directory = tempfile::tempdir().unwrap();
     let connection = serve(directory.path()).await;
     let frame = start(&connection, "wr.bug_investigation", json!({})).await;
     let reproduce = advance(&connection, &frame, FRAMED, json!({})).await;
-    let filler = "nothing of note\n".repeat(400);
+    let filler = |bytes: usize| "nothing of note\n".repeat(bytes / 16);
     let context = json!({"context": {"reproduced": "no"}});
-    let behind = format!("{filler}{REPRODUCED}");
-    let blocked = advance(&connection, &reproduce, &behind, context.clone()).await;
+    let beyond = format!("{REPRODUCED}\n{}", filler(1 << 16));
+    let blocked = advance(&connection, &reproduce, &beyond, context.clone()).await;
     assert_eq!(
         blocked.facts["blockers"]["blockers"][0]["code"], "INVALID_REQUIRED_OUTPUT",
         "{}",
         blocked.text
     );
-    assert!(blocked.text.contains("the limit is 4,096"), "{}", blocked.text);
+    assert!(blocked.text.contains("The notes are 65,") && blocked.text.contains("the limit is 65,536."));
 
-    let before = format!("{REPRODUCED}\n{filler}");
-    let taken = advance(&connection, &blocked, &before, context).await;
+    let behind = format!("{}{REPRODUCED}", filler(6400));
+    let taken = advance(&connection, &blocked, &behind, context).await;
     assert_eq!(taken.facts["kind"], "ok", "{}", taken.text);
     let warning = taken.facts["warnings"][0].as_str().unwrap();
-    assert!(warning.contains("bytes; the limit is 4,096"), "{warning}");
+    assert!(warning.contains("bytes; recaps show the first 4,096. The whole text was checked"), "{warning}");
     let replayed = connection.call("continue_workflow", next(&blocked.facts, Some("other words"))).await;
     assert_eq!(replayed.facts, taken.facts, "the warning is of the record");
 
-    let token = json!({"checkpointToken": taken.facts["checkpointToken"], "notes": before});
+    let token = json!({"checkpointToken": taken.facts["checkpointToken"], "notes": behind});
     let bookmarked = connection.call("checkpoint_workflow", token).await;
     assert!(bookmarked.text.contains("the limit is 4,096"), "{}", bookmarked.text);
 }
@@ -132,7 +132,7 @@ async fn a_token_of_another_kind_is_told_which_one_is_wanted() {
         let refused = connection.call("checkpoint_workflow", call).await;
         assert_eq!(refused.facts["code"], "TOKEN_INVALID_FORMAT", "{name}: {}", refused.text);
         let fix = refused.facts["details"]["suggestion"].as_str().unwrap();
-        assert!(fix.contains("`checkpointToken` (`chk.v1.…`)"), "{name}: {fix}");
+        assert!(fix.contains("`checkpointToken` (`cp_…`)"), "{name}: {fix}");
     }
 }
 

@@ -12,4 +12,5 @@ mod mistakes;
 mod prose;
 mod protocol;
 mod real;
+mod suggestions;
 mod two_runs;

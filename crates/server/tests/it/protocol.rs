@@ -80,3 +80,67 @@ async fn a_first_request_without_initialize_is_answered() {
         assert!(answer["result"]["structuredContent"].is_object(), "{answer}");
     }
 }
+
+/// Workflows are prompts (finding B9): what is declared is there, and what is not declared is not answered.
+#[tokio::test]
+async fn workflows_are_prompts() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = crate::real::serve(directory.path()).await;
+    let client = &connection.0;
+    let capabilities = &client.peer_info().unwrap().capabilities;
+    assert!(capabilities.prompts.is_some() && capabilities.completions.is_none());
+    let prompts = client.list_all_prompts().await.unwrap();
+    let named = |name: &str| prompts.iter().find(|prompt| prompt.name == name).unwrap();
+    assert_eq!(named("bug_investigation").title.as_deref(), Some("Investigate a bug"));
+    let arguments = named("two_steps").arguments.as_ref().unwrap();
+    assert_eq!((arguments[0].name.as_str(), arguments[0].required), ("goal", Some(true)));
+
+    let get = |name: &str, goal: Option<&str>| {
+        let request = rmcp::model::GetPromptRequestParams::new(name);
+        match goal {
+            Some(goal) => {
+                let Value::Object(arguments) = json!({"goal": goal}) else { panic!("an object") };
+                client.get_prompt(request.with_arguments(arguments))
+            }
+            None => client.get_prompt(request),
+        }
+    };
+    for name in ["two_steps", "team.two_steps"] {
+        let prompt = get(name, Some("try it")).await.unwrap();
+        let text =
+            serde_json::to_value(&prompt.messages[0].content).unwrap()["text"].as_str().unwrap().to_owned();
+        // The call that the prompt tells the model to make, made verbatim, starts the run.
+        let call = text.split("```json\n").nth(1).unwrap().split("\n```").next().unwrap();
+        let started = connection.call("start_workflow", serde_json::from_str(call).unwrap()).await;
+        assert_eq!(started.facts["run"]["goal"], "try it", "{}", started.text);
+    }
+    for (name, goal, says) in [
+        ("no_such_workflow", Some("try it"), "There is no prompt"),
+        ("two_steps", None, "`goal` is missing"),
+        ("two_steps", Some("  "), "`goal` is missing"),
+        ("two_steps", Some(&*"x".repeat(4097)), "4097 bytes; the limit is 4096"),
+    ] {
+        let refused = get(name, goal).await.unwrap_err().to_string();
+        assert!(refused.contains(says), "{name}: {refused}");
+    }
+    let reference = rmcp::model::Reference::for_prompt("two_steps");
+    let argument = serde_json::from_value(json!({"name": "goal", "value": "t"})).unwrap();
+    let completed = client.complete(rmcp::model::CompleteRequestParams::new(reference, argument)).await;
+    assert!(completed.unwrap_err().to_string().contains("completion/complete"));
+}
+
+/// Over standard input and output, a call without a workspace is about the folder of the client.
+#[tokio::test]
+async fn a_call_without_a_workspace_is_about_the_folder_of_the_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = Arc::new(Fake::default());
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let handler = Mcp::new(fake.clone()).in_folder(Some(folder.path().to_owned()));
+    tokio::spawn(async move {
+        let running = serve_server(handler, far).await.unwrap();
+        running.waiting().await.unwrap();
+    });
+    let client = ().serve(near).await.unwrap();
+    client.call_tool(start()).await.unwrap();
+    assert!(fake.last().contains(&format!("workspace: Some({:?})", folder.path())), "{}", fake.last());
+}

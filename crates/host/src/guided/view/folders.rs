@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use guide::project::resume::RankingInput;
-use guide::project::summary::{SessionSummary, session_summary};
+use guide::project::summary::SessionSummary;
 use guide::record::SessionId;
 use storage::disk::Stat;
 use storage::files::Loaded;
 use storage::{StoreError, StoreErrorCode};
 
-use super::salvage;
+use super::{Steps, salvage};
 use crate::guided::{Guided, Refusal};
 
 /// How many summaries are kept. Which ones go decides only how soon they are read again.
@@ -179,7 +179,10 @@ impl Guided {
                 },
                 health: salvaged.health_name(),
                 damage: (!salvaged.is_healthy()).then(|| salvaged.health()),
-                runs: salvaged.state.runs().iter().map(|run| session_summary(&salvaged.state, run)).collect(),
+                runs: {
+                    let mut steps = Steps::new(&self.files);
+                    salvaged.state.runs().iter().map(|run| steps.summary(&salvaged.state, run)).collect()
+                },
             },
             Err(error) if error.code() == StoreErrorCode::SessionUnknown => return Ok(gone(id)),
             Err(error) => return Err(error.into()),

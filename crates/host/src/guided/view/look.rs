@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::PoisonError;
 
 use guide::project::graph::to_svg_part;
-use guide::project::summary::{SessionSummary, session_summary};
+use guide::project::summary::SessionSummary;
 use guide::record::{NodeId, RunId, SessionId};
 use guide::state::SessionState;
 
@@ -103,7 +103,10 @@ impl Guided {
             kept: self.files.is_kept(id)?,
             salvaged: self.files.salvaged(id)?,
             events: state.next_index().0,
-            runs: state.runs().iter().map(|run| session_summary(state, run)).collect(),
+            runs: {
+                let mut steps = Steps::new(&self.files);
+                state.runs().iter().map(|run| steps.summary(state, run)).collect()
+            },
             shown,
         })
     }

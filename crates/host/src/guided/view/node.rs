@@ -97,7 +97,8 @@ fn look(files: &SessionFiles, salvaged: &Salvaged, node_id: &NodeId) -> Option<N
         let occasion = if node.parent.is_none() { Occasion::Start } else { Occasion::Advance };
         let workflow = steps.workflow(run)?;
         let context = context_of(events, node);
-        let pending = render::pending(Facts { workflow, state: &engine, context: &context, occasion })?;
+        let pending =
+            render::pending(Facts { workflow, state: &engine, context: &context, occasion, blockers: &[] })?;
         Some(Prompt { text: pending.prompt, agent_role: pending.agent_role })
     });
     let children = || state.children_of(node).map(|child| (child.id.clone(), child.kind));

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use canon::json::{self, Limits};
 use guide::project::summary::title;
-use guide::project::{RunStatus, current_output, current_outputs, is_complete, preferred_tip, run_status};
+use guide::project::way::{Skipped, SkippedItem};
+use guide::project::{RunStatus, current_outputs, is_complete, preferred_tip, run_status};
 use guide::record::budgets::ARTIFACT_BYTES;
 use guide::record::{
     ArtifactRef, Block, Blocker, DivergenceReason, EngineState, GapReason, GapSeverity, NodeId, NodeKind,
@@ -17,6 +18,7 @@ use storage::files::SessionFiles;
 
 use super::Salvaged;
 use super::steps::Steps;
+use crate::guided::cut_notes::notes_of;
 
 /// A session, replayed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -72,6 +74,9 @@ pub struct RunReplay {
     pub tip_node_id: Option<NodeId>,
     /// The preferences in force there.
     pub preferences: Option<Preferences>,
+    /// The metrics that the workflow asks for, as they were last set.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metrics: Map<String, Value>,
     /// The context, as it was last set.
     pub context: Map<String, Value>,
     /// How many earlier turns are left out.
@@ -95,6 +100,12 @@ pub struct Turn {
     pub created_ms: u64,
     /// Which step of its path is pending, from 1.
     pub step_ordinal: u32,
+    /// Which step of its workflow is pending, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
+    /// The same in words, such as `step 4 of 10, pass 2 of at most 6`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// The step that is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_id: Option<String>,
@@ -121,6 +132,9 @@ pub struct Turn {
     /// The artifacts that were handed in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// The steps and loops that were skipped on the way here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedLine>,
     /// Why the attempt was blocked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<Blocker>,
@@ -171,6 +185,67 @@ pub struct DivergenceLine {
     pub summary: String,
 }
 
+/// A step or a loop that did not run, and the recorded context that decided it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkippedLine {
+    /// `step` or `loop`.
+    pub kind: &'static str,
+    /// Its id.
+    pub id: String,
+    /// What it is called.
+    pub title: String,
+    /// The keys that its condition reads.
+    pub keys: Vec<SkippedKey>,
+}
+
+/// A key that decided about a step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkippedKey {
+    /// The key.
+    pub key: String,
+    /// What its value may be, in words, where the workflow declares it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<String>,
+    /// The value that was recorded then; nothing if there was none.
+    pub value: Option<Value>,
+}
+
+impl SkippedLine {
+    pub(super) fn of(skipped: Skipped) -> Self {
+        let (kind, id) = match skipped.item {
+            SkippedItem::Step(id) => ("step", id),
+            SkippedItem::Loop(id) => ("loop", id),
+        };
+        let keys = skipped.keys.into_iter();
+        let keys = keys.map(|deciding| SkippedKey {
+            key: deciding.key,
+            allowed: deciding.allowed,
+            value: deciding.value,
+        });
+        Self { kind, id, title: skipped.title, keys: keys.collect() }
+    }
+
+    /// Why it was skipped, in words: `fixDecision is "report" (one of "fix", "report")`.
+    pub fn reason(&self) -> String {
+        let keys: Vec<String> = self.keys.iter().map(SkippedKey::words).collect();
+        if keys.is_empty() { "its condition does not hold".to_owned() } else { keys.join("; ") }
+    }
+}
+
+impl SkippedKey {
+    fn words(&self) -> String {
+        let value = match &self.value {
+            Some(value) => shortened(&value.to_string()),
+            None => "missing".to_owned(),
+        };
+        let allowed =
+            self.allowed.as_ref().map_or_else(String::new, |allowed| format!(" (allowed: {allowed})"));
+        format!("{} is {value}{allowed}", self.key)
+    }
+}
+
 /// Replays a session, with at most `limit` turns of each run: the last ones.
 pub fn replay(files: &SessionFiles, salvaged: &Salvaged, kept: bool, limit: usize) -> Replay {
     let state = &salvaged.state;
@@ -215,9 +290,30 @@ pub fn run_replay(
         open_critical_gaps: run.open_critical_gaps,
         tip_node_id: tip.map(|tip| tip.id.clone()),
         preferences: tip.map(|tip| tip.preferences),
+        metrics: metrics(state.context(&run.id)),
         context: state.context(&run.id).clone(),
         omitted_turns: window.start.min(state.nodes_of(run).len()),
         turns,
+    }
+}
+
+/// The metrics in a context, by their names without the prefix.
+fn metrics(context: &Map<String, Value>) -> Map<String, Value> {
+    let named = |(key, value): (&String, &Value)| {
+        key.strip_prefix("metrics_").map(|name| (name.to_owned(), value.clone()))
+    };
+    context.iter().filter_map(named).collect()
+}
+
+impl RunReplay {
+    /// The metrics in a line: `outcome success, files changed 3`.
+    pub fn metrics_line(&self) -> Option<String> {
+        let words = self.metrics.iter().map(|(name, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{} {}", name.replace('_', " "), shortened(&value))
+        });
+        let words: Vec<String> = words.collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 }
 
@@ -265,6 +361,7 @@ pub fn turn(
             .collect();
         format!("{}: {}", assessment.assessment_id, levels.join(", "))
     });
+    let place = pending.as_ref().and_then(|step| step.place);
     let (step_id, step_title, loops) = match pending {
         Some(step) => (Some(step.id), Some(step.title), step.loops),
         None => (None, None, Vec::new()),
@@ -275,6 +372,8 @@ pub fn turn(
         parent_node_id: node.parent.clone(),
         created_ms: node.created_ms,
         step_ordinal: node.step_ordinal,
+        step: place.map(|place| place.step),
+        place: place.map(|place| place.to_string()),
         step_id,
         step_title,
         loops,
@@ -283,9 +382,9 @@ pub fn turn(
         is_complete: is_complete(state, node),
         is_readable: engine.is_some(),
         answered_step_title: answered,
-        notes: current_output(state, node, OutputChannel::Recap)
-            .and_then(|output| output.notes().map(str::to_owned)),
+        notes: notes_of(files, state, node),
         artifacts: artifacts.collect(),
+        skipped: steps.skipped(state, run, node),
         blockers,
         gaps: state
             .gaps_of(node)
@@ -305,6 +404,16 @@ pub fn turn(
                 summary: divergence.summary.clone(),
             })
             .collect(),
+    }
+}
+
+/// How much of a recorded value a line repeats, in characters.
+const SHOWN_VALUE: usize = 60;
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_VALUE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! `interlock session list`.
 
 use guide::project::RunStatus;
-use guide::project::summary::{SessionSummary, session_summary};
+use guide::project::summary::SessionSummary;
 use guide::record::SessionId;
-use host::guided::view::salvage;
+use host::guided::view::{Steps, salvage};
 use host::system::{Clock as _, SystemClock};
 use serde::Serialize;
 use storage::StoreErrorCode;
@@ -74,6 +74,7 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
     }
     let mut progress = Progress::over(ids.len(), "reading sessions");
     let mut sessions = Vec::with_capacity(ids.len());
+    let mut steps = Steps::new(files);
     for (modified_ms, id) in ids {
         progress.step();
         let salvaged = match salvage(files, &id) {
@@ -96,7 +97,7 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
             health: salvaged.health_name(),
             damage: (!salvaged.is_healthy()).then(|| salvaged.health()),
             modified_ms,
-            runs: salvaged.state.runs().iter().map(|run| session_summary(&salvaged.state, run)).collect(),
+            runs: salvaged.state.runs().iter().map(|run| steps.summary(&salvaged.state, run)).collect(),
             session_id: id,
         });
     }
@@ -137,7 +138,7 @@ fn words(list: &List, now_ms: u64) -> String {
                 run.workflow_id.as_str().into(),
                 output::shortened(run.title.as_deref().unwrap_or("-"), TITLE_CHARACTERS).into(),
                 status(run.status),
-                run.step_ordinal.to_string().into(),
+                run.place.as_deref().map_or_else(|| Cell::styled("-", DIM), Cell::from),
                 gaps(run),
                 output::shortened(run.git_branch.as_deref().unwrap_or("-"), BRANCH_CHARACTERS).into(),
                 age(run.last_modified_ms).into(),

@@ -93,6 +93,9 @@ fn run_words(run: &RunReplay, full: bool, words: &mut String) {
             run.open_gaps, run.open_critical_gaps
         );
     }
+    if let Some(metrics) = run.metrics_line() {
+        let _ = writeln!(words, "{DIM}metrics{DIM:#} {}", output::clean(&metrics));
+    }
     if let Some(preferences) = &run.preferences {
         let _ = writeln!(
             words,
@@ -125,6 +128,8 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
         NodeKind::Checkpoint => (DIM, "checkpoint at "),
         NodeKind::BlockedAttempt => (WARNING, "blocked at "),
     };
+    let number = turn.step.map_or_else(String::new, |step| format!("{step}. "));
+    let place = turn.place.as_ref().map_or_else(String::new, |place| format!(" {DIM}{place}{DIM:#}"));
     let loops = if turn.loops.is_empty() { String::new() } else { format!(" [{}]", turn.loops.join(", ")) };
     let fork = if turn.is_fork {
         format!("  {WARNING}fork of {}{WARNING:#}", short(turn.parent_node_id.as_ref().map(NodeId::as_str)))
@@ -134,11 +139,20 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
     let tip = if turn.is_tip { format!("  {GOOD}<- goes on here{GOOD:#}") } else { String::new() };
     let _ = writeln!(
         words,
-        "\n{DIM}{}{DIM:#} {style}{}. {kind}{style:#}{step}{loops}  {DIM}{}{DIM:#}{fork}{tip}",
+        "\n{DIM}{}{DIM:#} {style}{number}{kind}{style:#}{step}{place}{loops}  {DIM}{}{DIM:#}{fork}{tip}",
         time::clock(turn.created_ms),
-        turn.step_ordinal,
         short(Some(turn.node_id.as_str())),
     );
+    for skipped in &turn.skipped {
+        let _ = writeln!(
+            words,
+            "    {WARNING}skipped{WARNING:#} {} {DIM}({} {}){DIM:#}: {}",
+            output::clean(&skipped.title),
+            skipped.kind,
+            skipped.id,
+            output::clean(&skipped.reason())
+        );
+    }
     if turn.notes.is_some() || !turn.artifacts.is_empty() {
         let step = turn.answered_step_title.as_deref().unwrap_or("the step before");
         let _ = writeln!(words, "    {DIM}handed in for {}:{DIM:#}", output::clean(step));

@@ -1,0 +1,79 @@
+//! Workflows as prompts, which clients offer to people as slash commands.
+//!
+//! A prompt does not start anything: it tells the model which call to make, with the words of the person as goal. So the
+//! run that follows is like any other, and a prompt that is never sent leaves nothing behind.
+
+use guide::render::quoted;
+use host::catalogue::{Entry, Listing};
+use rmcp::ErrorData;
+use rmcp::model::{
+    GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage, Role,
+};
+use serde_json::json;
+
+/// The one argument of every prompt.
+const GOAL: &str = "goal";
+/// The longest goal, in bytes: that of `start_workflow`.
+const GOAL_BYTES: usize = 4096;
+
+/// The prompts of a listing, one for each workflow.
+pub(super) fn list(listing: &Listing) -> ListPromptsResult {
+    let prompt = |entry: &Entry| {
+        let goal =
+            PromptArgument::new(GOAL).with_description("What you want, in a sentence.").with_required(true);
+        Prompt::new(name(listing, entry), Some(entry.description.clone()), Some(vec![goal]))
+            .with_title(entry.name.clone())
+    };
+    ListPromptsResult::with_all_items(listing.entries.iter().map(prompt).collect())
+}
+
+/// What a prompt says to the model.
+///
+/// # Errors
+/// There is no such prompt, or it lacks its goal.
+pub(super) fn get(listing: &Listing, request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
+    let wanted = request.name.as_str();
+    let found = listing
+        .entries
+        .iter()
+        .find(|entry| name(listing, entry) == wanted)
+        .or_else(|| listing.entries.iter().find(|entry| entry.workflow_id == wanted));
+    let Some(entry) = found else {
+        let shown: String = wanted.chars().take(60).collect();
+        let message = format!("There is no prompt {shown:?}; prompts/list names every one.");
+        return Err(ErrorData::invalid_params(message, None));
+    };
+    let goal = request.arguments.as_ref().and_then(|arguments| arguments.get(GOAL)?.as_str()).map(str::trim);
+    let Some(goal) = goal.filter(|goal| !goal.is_empty()) else {
+        return Err(ErrorData::invalid_params(
+            "The argument `goal` is missing: say what you want, in a sentence.",
+            None,
+        ));
+    };
+    if goal.len() > GOAL_BYTES {
+        let message = format!("The argument `goal` is {} bytes; the limit is {GOAL_BYTES}.", goal.len());
+        return Err(ErrorData::invalid_params(message, None));
+    }
+    let call = json!({"workflowId": entry.workflow_id, "goal": goal});
+    let text = format!(
+        "Work through the Interlock workflow `{}` ({}) for this goal:\n\n{}\n\nCall start_workflow with\n\n```json\n{call}\n```\n\n\
+         and add `workspacePath`, the absolute path of the folder you work in, if there is one. Then do the step that comes \
+         back and make the call in its `nextCall`, step by step, until `isComplete` is true.",
+        entry.workflow_id,
+        entry.name,
+        quoted(goal, "> "),
+    );
+    let message = PromptMessage::new_text(Role::User, text);
+    Ok(GetPromptResult::new(vec![message]).with_description(entry.description.clone()))
+}
+
+/// What a prompt is called: the workflow's id without its namespace, where no other workflow has the same.
+fn name<'l>(listing: &'l Listing, entry: &'l Entry) -> &'l str {
+    let short = |entry: &'l Entry| entry.workflow_id.rsplit('.').next().unwrap_or(&entry.workflow_id);
+    let own = short(entry);
+    if listing.entries.iter().filter(|other| short(other) == own).count() == 1 {
+        own
+    } else {
+        &entry.workflow_id
+    }
+}

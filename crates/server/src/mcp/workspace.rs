@@ -1,0 +1,96 @@
+//! The folder that a client works in, for calls that do not name one.
+//!
+//! Only over standard input and output, where the client started this program on the same machine: the first of its
+//! roots, or else the directory that it was started in.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::service::Peer;
+
+/// How long a client may take to name its roots.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The folder, once it is known.
+#[derive(Debug, Default)]
+pub(super) struct DefaultWorkspace(Mutex<Option<PathBuf>>);
+
+impl DefaultWorkspace {
+    pub(super) fn of(folder: Option<PathBuf>) -> Self {
+        Self(Mutex::new(folder))
+    }
+
+    pub(super) fn get(&self) -> Option<PathBuf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks a client that has roots for them. Where there is no default, as over HTTP, nothing is asked.
+    pub(super) async fn ask(&self, peer: &Peer<RoleServer>) {
+        let has_roots = peer.peer_info().is_some_and(|info| info.capabilities.roots.is_some());
+        if self.get().is_none() || !has_roots {
+            return;
+        }
+        let Ok(Ok(roots)) = tokio::time::timeout(PATIENCE, peer.list_roots()).await else { return };
+        if let Some(folder) = roots.roots.iter().find_map(|root| folder_of(&root.uri)) {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder);
+        }
+    }
+}
+
+/// The folder of a `file:` address, if it is one on this machine.
+fn folder_of(uri: &str) -> Option<PathBuf> {
+    let path = uri.strip_prefix("file://")?;
+    let path = path.strip_prefix("localhost").unwrap_or(path);
+    let path = PathBuf::from(decoded(path)?);
+    (path.is_absolute() && path.is_dir()).then_some(path)
+}
+
+/// Text without its percent-encoding; nothing where that is not UTF-8.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        match (first, behind) {
+            (b'%', [high, low, more @ ..]) => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16);
+                let value = digit(high)? * 16 + digit(low)?;
+                bytes.push(u8::try_from(value).ok()?);
+                rest = more;
+            }
+            (b'%', _) => return None,
+            (byte, more) => {
+                bytes.push(*byte);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn which_addresses_name_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let spaced = folder.path().join("my work");
+        std::fs::create_dir(&spaced).unwrap();
+        let address = |path: &Path| format!("file://{}", path.display()).replace(' ', "%20");
+        for (name, uri, expected) in [
+            ("a folder", address(&spaced), Some(spaced.clone())),
+            ("with a host", address(&spaced).replace("file://", "file://localhost"), Some(spaced.clone())),
+            ("not there", address(&folder.path().join("gone")), None),
+            ("another scheme", "https://example.com/".to_owned(), None),
+            ("another host", "file://server/share".to_owned(), None),
+            ("half an escape", "file:///tmp/%2".to_owned(), None),
+            ("not UTF-8", "file:///tmp/%ff".to_owned(), None),
+        ] {
+            assert_eq!(folder_of(&uri), expected, "{name}");
+        }
+    }
+}
