@@ -27,6 +27,10 @@ impl DefaultWorkspace {
     }
 
     /// Asks a client that has roots for them. Where there is no default, as over HTTP, nothing is asked.
+    #[expect(
+        deprecated,
+        reason = "clients of the editions before the newest still name their folder this way"
+    )]
     pub(super) async fn ask(&self, peer: &Peer<RoleServer>) {
         let has_roots = peer.peer_info().is_some_and(|info| info.capabilities.roots.is_some());
         if self.get().is_none() || !has_roots {

@@ -1,7 +1,6 @@
 //! Marks that decide when a session is collected.
 
 use guide::record::SessionId;
-
 use serde::{Deserialize, Serialize};
 
 use super::{SessionFiles, layout};
