@@ -17,6 +17,7 @@ use canon::json;
 use flow::definition::{Capabilities, Definition, NodeType};
 use flow::engine::{Decision, DrainPolicy, Effect, GuideResult, Input, Limits, Told, decide};
 use flow::event::{Event, EventKind, wire};
+use flow::id::{NodeId, Principal, RunId};
 use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
@@ -109,7 +110,7 @@ fn drive(definition: &Definition, source: &mut Unstructured<'_>) -> Result<()> {
         run.take(input, source)?;
     }
     if !run.state.status.is_terminal() {
-        run.take(Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }, source)?;
+        run.take(Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None }, source)?;
     }
     assert!(run.state.status.is_terminal(), "a run can always be cancelled");
     Ok(())
@@ -119,7 +120,7 @@ impl Run<'_> {
     fn take(&mut self, input: Input, source: &mut Unstructured<'_>) -> Result<()> {
         self.now = self.now.plus(source.int_in_range(0..=100_000)?);
         let before = self.state.clone();
-        let known = |id: &str| id != "nowhere";
+        let known = |id: &WorkflowId| *id != "nowhere";
         match decide(self.definition, &mut self.state, input, self.now, &LIMITS, &known) {
             Ok(decision) => self.append(decision, source),
             Err(_) => {
@@ -131,7 +132,7 @@ impl Run<'_> {
 
     fn append(&mut self, decision: Decision, source: &mut Unstructured<'_>) -> Result<()> {
         for event in &decision.events {
-            let text = wire::encode("r", event);
+            let text = wire::encode(&RunId::new("r"), event);
             assert_eq!(wire::decode(text.as_bytes()).expect("what was written is read"), *event);
         }
         self.events.extend(decision.events);
@@ -201,7 +202,7 @@ fn told(source: &mut Unstructured<'_>) -> Result<Vec<Told>> {
 
 /// An answer to something that is asked.
 fn answer(run: &Run<'_>, source: &mut Unstructured<'_>) -> Result<Option<Input>> {
-    let asked: Vec<&String> = run.state.interrupts.keys().collect();
+    let asked: Vec<&NodeId> = run.state.interrupts.keys().collect();
     if asked.is_empty() {
         return Ok(None);
     }
@@ -217,10 +218,10 @@ fn answer(run: &Run<'_>, source: &mut Unstructured<'_>) -> Result<Option<Input>>
         Value::Null,
     ];
     Ok(Some(Input::Resolve {
-        node_id: source.choose(&asked)?.to_string(),
+        node_id: (*source.choose(&asked)?).clone(),
         interrupt_id: None,
         resume_value: source.choose(&answers)?.clone(),
-        by: "me".into(),
+        by: Principal::new("me"),
         grants: vec!["approver".into()],
         via: if source.arbitrary()? { Via::Token } else { Via::Key },
     }))

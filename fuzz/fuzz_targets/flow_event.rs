@@ -11,6 +11,7 @@ use canon::time::Timestamp;
 use flow::definition::{Capabilities, Definition};
 use flow::engine::{Input, Limits, decide};
 use flow::event::{Event, EventKind, wire};
+use flow::id::{NodeId, Principal, RunId, Tenant};
 use flow::run::{Genesis, SharedGenesis};
 use flow::snapshot::snapshot;
 use flow::state::RunState;
@@ -86,7 +87,7 @@ fn plausible(source: &mut Unstructured<'_>) -> Result<Vec<Event>> {
                     Some("write"),
                     Some("wait"),
                 ])?
-                .map(str::to_owned),
+                .map(NodeId::new),
             payload,
             timestamp: Timestamp(NOW.0.saturating_sub(source.int_in_range(0..=1000)?)),
             causation_id: None,
@@ -146,9 +147,9 @@ fn document() -> Value {
 
 fn genesis(definition: &Definition) -> SharedGenesis {
     Arc::new(Genesis {
-        run_id: "r".into(),
-        tenant: "t".into(),
-        principal: "p".into(),
+        run_id: RunId::new("r"),
+        tenant: Tenant::new("t"),
+        principal: Principal::new("p"),
         workflow_id: definition.id.clone(),
         definition: definition.digest,
         scope_id: None,
@@ -159,7 +160,7 @@ fn genesis(definition: &Definition) -> SharedGenesis {
         callback_url: None,
         parent: None,
         fork: None,
-        created_at: NOW.0,
+        created_at: NOW,
         forced_engine_version: None,
         test: false,
         trace: None,

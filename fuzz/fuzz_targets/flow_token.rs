@@ -9,6 +9,7 @@
 use canon::time::Timestamp;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use flow::id::{InterruptId, NodeId, RunId};
 use flow::token::{Intent, InterruptToken, TokenError};
 use libfuzzer_sys::fuzz_target;
 
@@ -22,11 +23,12 @@ fuzz_target!(|bytes: &[u8]| {
     }
     // What an author can put in is a name; every name comes back as it was.
     let token = InterruptToken {
-        run_id: text.chars().take(100).collect(),
-        node_id: text.chars().skip(100).take(100).collect(),
-        interrupt_id: text.chars().skip(200).take(100).collect(),
+        run_id: RunId::new(text.chars().take(100).collect::<String>()),
+        node_id: NodeId::new(text.chars().skip(100).take(100).collect::<String>()),
+        interrupt_id: InterruptId::new(text.chars().skip(200).take(100).collect::<String>()),
         expires_at: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         intent: if bytes.len() % 2 == 0 { Intent::Resolve } else { Intent::Inspect },
+        holder: None,
     };
     let signed = token.sign(&OLD);
     let read = InterruptToken::verify(&signed, &[SECRET, OLD], Timestamp(0));

@@ -2,7 +2,11 @@
 //!
 //! The body has 1 to 128 bytes of `A-Z a-z 0-9 _ -`, so an id is a file name, a URL
 //! segment and a log field without escaping. [`typed_id!`](crate::typed_id) makes one
-//! type per kind, and two kinds cannot be swapped by accident.
+//! type per kind, and two kinds cannot be swapped by accident. [`opaque_id!`](crate::opaque_id) does the same
+//! for names that others chose, which have no prefix and no alphabet.
+
+use std::fmt;
+use std::sync::Arc;
 
 /// The most bytes an id has behind its prefix.
 pub const MAX_BODY_BYTES: usize = 128;
@@ -138,6 +142,115 @@ macro_rules! typed_id {
             }
         }
     };
+}
+
+/// Makes a type for one kind of id whose text is not ours to check: authors or callers chose it, or an earlier version stored it.
+///
+/// A clone shares the text. There is no `Deref` and no `From`, so a value of one kind cannot become another by `.into()`;
+/// [`new`](#method.new) is where a text becomes an id.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// canon::opaque_id!(
+///     /// A step of a workflow, as its author named it.
+///     NodeId
+/// );
+///
+/// let id = NodeId::new("approve");
+/// assert_eq!(id, "approve");
+/// assert_eq!(BTreeMap::from([(id, 1)]).get("approve"), Some(&1));
+/// ```
+#[macro_export]
+macro_rules! opaque_id {
+    ($($(#[$attribute:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$attribute])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(::std::sync::Arc<str>);
+
+        impl $name {
+            /// The id with that text.
+            pub fn new(text: impl ::std::convert::Into<::std::sync::Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                formatter.pad(&self.0)
+            }
+        }
+
+        impl ::std::fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                formatter.pad(&self.0)
+            }
+        }
+
+        impl ::std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl ::std::convert::AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl ::std::cmp::PartialEq<str> for $name {
+            fn eq(&self, text: &str) -> bool {
+                &*self.0 == text
+            }
+        }
+
+        impl ::std::cmp::PartialEq<&str> for $name {
+            fn eq(&self, text: &&str) -> bool {
+                &*self.0 == *text
+            }
+        }
+
+        impl $crate::__private::serde::Serialize for $name {
+            fn serialize<S: $crate::__private::serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> ::std::result::Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> $crate::__private::serde::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::__private::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> ::std::result::Result<Self, D::Error> {
+                $crate::__private::shared_text(deserializer).map(Self)
+            }
+        }
+    )+};
+}
+
+/// Reads a text into memory that can be shared, copied once.
+#[doc(hidden)]
+pub fn shared_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    struct Text;
+    impl serde::de::Visitor<'_> for Text {
+        type Value = Arc<str>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a string")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Arc<str>, E> {
+            Ok(text.into())
+        }
+    }
+    deserializer.deserialize_str(Text)
 }
 
 /// The check behind every `parse` that [`typed_id!`](crate::typed_id) makes.

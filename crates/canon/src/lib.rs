@@ -47,5 +47,5 @@ pub mod yaml;
 pub mod __private {
     pub use serde;
 
-    pub use crate::id::check;
+    pub use crate::id::{check, shared_text};
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::time::Timestamp;
+use flow::id::RunId;
 use host::guided::Guided;
 use host::runs::{ApiCode, Caller, Refusal, Runs, Scope};
 use maud::{Markup, html};
@@ -59,7 +60,7 @@ impl Call {
     /// # Errors
     /// When the tenant has no name that a directory can have, or the disk fails.
     pub fn guided(&self) -> Result<Arc<Guided>, Refusal> {
-        self.console.guided.guided(&self.caller.tenant).map_err(|refusal| {
+        self.console.guided.guided(self.caller.tenant.as_str()).map_err(|refusal| {
             let envelope = refusal.envelope();
             let message = format!("{} {}", envelope.message(), envelope.suggestion());
             Refusal::new(ApiCode::InternalError, message).detail("code", envelope.code())
@@ -81,6 +82,14 @@ impl Call {
             let message = format!("the path of this page has no `:{name}`; see the operations of the policy");
             Refusal::new(ApiCode::NotFound, message)
         })
+    }
+
+    /// The run that the path names.
+    ///
+    /// # Errors
+    /// As for [`Call::param`].
+    pub fn run_id(&self) -> Result<RunId, Refusal> {
+        self.param("runId").map(RunId::new)
     }
 
     /// The object that the handle carries, where a module gave it one.

@@ -1,5 +1,6 @@
 //! What a provider gives back.
 
+use flow::id::RunId;
 use http::StatusCode;
 use maud::Markup;
 
@@ -68,7 +69,7 @@ pub enum Wake {
     /// It is not.
     Never,
     /// When something has happened to this run.
-    Run(String),
+    Run(RunId),
     /// When something has happened to any run.
     Runs,
     /// Every few seconds, for what nobody announces.

@@ -309,7 +309,7 @@ fn allowed(list: Option<&[String]>, node: &Node) -> bool {
     let kind = node.type_id();
     let names = |entry: &String| match entry.strip_suffix('*') {
         Some(prefix) => kind.starts_with(prefix),
-        None => *entry == node.id || *entry == kind,
+        None => node.id == **entry || *entry == kind,
     };
     list.is_none_or(|list| list.iter().any(names))
 }

@@ -40,6 +40,7 @@ pub use self::node_type::NodeType;
 pub use self::pattern::MAX_PATTERN_BYTES;
 pub use self::problem::Problem;
 pub use self::trigger::{Listening, SourceKind, UnservedKind, UnservedTrigger};
+use crate::id::{NodeId, WorkflowId};
 
 /// The place of a node in [`Definition::nodes`].
 pub type NodeIndex = usize;
@@ -47,7 +48,7 @@ pub type NodeIndex = usize;
 /// A checked workflow.
 pub struct Definition {
     /// Its id.
-    pub id: String,
+    pub id: WorkflowId,
     /// What people call it.
     pub name: String,
     /// Its version, in the author's own scheme.
@@ -59,7 +60,7 @@ pub struct Definition {
     /// Its nodes, in the order of the document.
     pub nodes: Vec<Node>,
     /// The places of the nodes, by id. Shared by all runs.
-    pub(crate) places: Arc<BTreeMap<String, NodeIndex>>,
+    pub(crate) places: Arc<BTreeMap<NodeId, NodeIndex>>,
     /// Its edges, in the order of the document.
     pub edges: Vec<Edge>,
     /// Who follows whom.

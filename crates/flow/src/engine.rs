@@ -45,6 +45,7 @@ pub(crate) use self::nodes::conformance::COST_ATTRIBUTES;
 use self::turn::Turn;
 use crate::definition::Definition;
 use crate::event::Event;
+use crate::id::{ArtifactId, EffectId, InterruptId, NodeId, Principal, RunId, WorkflowId};
 use crate::interrupt::Via;
 use crate::run::RunStatus;
 use crate::state::RunState;
@@ -54,10 +55,10 @@ use crate::state::RunState;
 /// It is asked while a run is decided on, and never while one is repeated: the log says what was answered then.
 pub trait Children {
     /// Whether there is a workflow of that id for the tenant of the run.
-    fn exists(&self, workflow_id: &str) -> bool;
+    fn exists(&self, workflow_id: &WorkflowId) -> bool;
 
     /// The agent that stands behind a workflow, where one does: see [`Definition::agent_id`].
-    fn agent(&self, _workflow_id: &str) -> Option<String> {
+    fn agent(&self, _workflow_id: &WorkflowId) -> Option<String> {
         None
     }
 
@@ -93,8 +94,8 @@ pub trait Children {
     }
 }
 
-impl<F: Fn(&str) -> bool> Children for F {
-    fn exists(&self, workflow_id: &str) -> bool {
+impl<F: Fn(&WorkflowId) -> bool> Children for F {
+    fn exists(&self, workflow_id: &WorkflowId) -> bool {
         self(workflow_id)
     }
 }
@@ -140,7 +141,7 @@ pub enum Input {
     /// Something happened while an effect is being made, such as the first words of a model. It decides nothing.
     ActivityTells {
         /// The node that asked for it.
-        node_id: String,
+        node_id: NodeId,
         /// Which of its effects.
         ordinal: u32,
         /// What happened, in order.
@@ -149,7 +150,7 @@ pub enum Input {
     /// An effect was made, or failed.
     ActivityDone {
         /// The node that asked for it.
-        node_id: String,
+        node_id: NodeId,
         /// Which of its effects.
         ordinal: u32,
         /// What happened meanwhile, in order.
@@ -161,7 +162,7 @@ pub enum Input {
     /// to start a child that is over is to tell its end. So for effects.
     ChildEnded {
         /// The child.
-        run_id: String,
+        run_id: RunId,
         /// How.
         status: RunStatus,
         /// Its variables at the end, for output mappings.
@@ -172,14 +173,14 @@ pub enum Input {
     /// A child waits for somebody, or goes on. A run that is paused lets this pass, as it does the end of a child.
     ChildWaits {
         /// The child.
-        run_id: String,
+        run_id: RunId,
         /// What it waits for; [`RunStatus::Running`] where it goes on.
         status: RunStatus,
     },
     /// A child could not be started.
     ChildRefused {
         /// The child.
-        run_id: String,
+        run_id: RunId,
         /// Why.
         error: crate::state::RunError,
     },
@@ -187,14 +188,14 @@ pub enum Input {
     /// for the session again when it goes on: to start one that is there is to find it. So for its end.
     GuideStarted {
         /// The node that asked for it.
-        node_id: String,
+        node_id: NodeId,
         /// The session.
         session_id: String,
     },
     /// The session of a guided node came to its end, or to none.
     GuideEnded {
         /// The node that asked for it.
-        node_id: String,
+        node_id: NodeId,
         /// The session.
         session_id: String,
         /// What came of it.
@@ -203,13 +204,13 @@ pub enum Input {
     /// Somebody answered an interrupt.
     Resolve {
         /// The node that waits.
-        node_id: String,
+        node_id: NodeId,
         /// The interrupt that is meant; nothing where whichever the node waits for is.
-        interrupt_id: Option<String>,
+        interrupt_id: Option<InterruptId>,
         /// The answer.
         resume_value: Value,
         /// Who, an opaque name.
-        by: String,
+        by: Principal,
         /// The roles and scopes that the caller has, for gates that ask for one.
         grants: Vec<String>,
         /// How it came.
@@ -225,9 +226,9 @@ pub enum Input {
         /// Why.
         reason: Option<String>,
         /// Who.
-        by: String,
+        by: Principal,
         /// The parent whose end this follows, for a cascade.
-        parent_run_id: Option<String>,
+        parent_run_id: Option<RunId>,
     },
     /// Somebody wants it to halt.
     Pause {
@@ -260,7 +261,7 @@ pub enum TimerKey {
     /// A node's own: a delay, or the pause before another attempt.
     Node {
         /// Which node.
-        node_id: String,
+        node_id: NodeId,
         /// In which iteration.
         iteration: u32,
         /// In which attempt.
@@ -269,7 +270,7 @@ pub enum TimerKey {
     /// The deadline of an interrupt.
     Interrupt {
         /// Which interrupt.
-        interrupt_id: String,
+        interrupt_id: InterruptId,
     },
     /// The deadline of the run.
     Run,
@@ -295,7 +296,7 @@ pub enum Effect {
     /// End a child run.
     CancelChild {
         /// Which.
-        run_id: String,
+        run_id: RunId,
     },
     /// Make an effect, once, under its layer-2 identity.
     Activity(Activity),
@@ -304,24 +305,24 @@ pub enum Effect {
     /// A guided session is not waited for any more.
     EndGuide {
         /// The node that waited.
-        node_id: String,
+        node_id: NodeId,
         /// The session.
         session_id: String,
     },
     /// Somebody is needed: call back, where the run was created with an address.
     InterruptRaised {
         /// The node that waits.
-        node_id: String,
+        node_id: NodeId,
     },
     /// An interrupt is over, one way or another.
     InterruptClosed {
         /// Its id.
-        interrupt_id: String,
+        interrupt_id: InterruptId,
     },
     /// An artifact to keep.
     StoreArtifact {
         /// Its id.
-        artifact_id: String,
+        artifact_id: ArtifactId,
         /// What it is.
         document: Value,
     },
@@ -331,9 +332,9 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StartChild {
     /// Its id, derived from the parent, the node and the place, so that starting it twice starts it once.
-    pub run_id: String,
+    pub run_id: RunId,
     /// Its workflow.
-    pub workflow_id: String,
+    pub workflow_id: WorkflowId,
     /// What it is given.
     pub inputs: Map<String, Value>,
     /// What it is linked to.
@@ -344,11 +345,11 @@ pub struct StartChild {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
     /// The node that asks for it.
-    pub node_id: String,
+    pub node_id: NodeId,
     /// Which of its effects: see [`NodeState::ordinal`](crate::state::NodeState::ordinal).
     pub ordinal: u32,
     /// The identity under which it is made at most once.
-    pub logical_invocation_id: String,
+    pub logical_invocation_id: EffectId,
     /// What to do.
     pub request: ActivityRequest,
 }
@@ -407,7 +408,7 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resumption {
     /// The identity of the work that ended by waiting.
-    pub invocation: String,
+    pub invocation: EffectId,
     /// The answer.
     pub value: Value,
 }

@@ -8,6 +8,7 @@ use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
 pub use self::kind::EventKind;
+use crate::id::{NodeId, RunId};
 
 /// One fact of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +18,7 @@ pub struct Event {
     /// What kind of fact.
     pub kind: EventKind,
     /// The node that it is about, where it is about one.
-    pub node_id: Option<String>,
+    pub node_id: Option<NodeId>,
     /// The rest.
     pub payload: Map<String, Value>,
     /// When it was recorded.
@@ -32,6 +33,6 @@ pub fn payload_bytes(payload: &Map<String, Value>) -> u64 {
 }
 
 /// The id of an event: derived from its run and its place, so that it is the same whenever it is asked for.
-pub fn event_id(run_id: &str, sequence: u64) -> String {
+pub fn event_id(run_id: &RunId, sequence: u64) -> String {
     format!("evt_{run_id}_{sequence}")
 }

@@ -27,6 +27,7 @@ pub mod engine;
 pub mod event;
 pub mod failure;
 pub mod history;
+pub mod id;
 pub mod interrupt;
 pub mod mask;
 pub mod meter;

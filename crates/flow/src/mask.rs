@@ -143,7 +143,7 @@ impl<'d> Mask<'d> {
                 self.hide(event, &["feedback", "comment", "refineFeedback", "editedArtifactData"])
             }
             EventKind::NodeCompleted => {
-                let sensitive = event.node_id.as_deref().and_then(|id| self.outputs.get(id));
+                let sensitive = event.node_id.as_ref().and_then(|id| self.outputs.get(id.as_str()));
                 match (sensitive, event.payload.get("outputs")) {
                     (Some(sensitive), Some(Value::Object(given))) => {
                         let mut masked = event.clone();
@@ -162,7 +162,7 @@ impl<'d> Mask<'d> {
 
     /// Whether a node of which something is hidden told it. What somebody answered is what such a node gives.
     fn is_sensitive(&self, event: &Event) -> bool {
-        event.node_id.as_deref().is_some_and(|id| self.outputs.contains_key(id))
+        event.node_id.as_ref().is_some_and(|id| self.outputs.contains_key(id.as_str()))
     }
 
     fn hide<'e>(&self, event: &'e Event, members: &[&str]) -> Cow<'e, Event> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::status::RunStatus;
+use crate::id::{NodeId, Principal, RunId, Tenant, WorkflowId};
 use crate::trace::TraceParent;
 
 /// The facts that a run is created with. They are recorded once, beside the log, and never change:
@@ -18,13 +19,13 @@ use crate::trace::TraceParent;
 #[serde(rename_all = "camelCase")]
 pub struct Genesis {
     /// The run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// Whose it is.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// Who created it, an opaque name.
-    pub principal: String,
+    pub principal: Principal,
     /// The workflow.
-    pub workflow_id: String,
+    pub workflow_id: WorkflowId,
     /// The digest of the definition that the run is pinned to.
     pub definition: Digest,
     /// What may run only once at a time, for `X-Dedup`.
@@ -77,7 +78,7 @@ pub struct Triggered {
     pub message_id: String,
     /// The node that gives the message to the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_id: Option<String>,
+    pub node_id: Option<NodeId>,
     /// What that node gives; nothing where there is none.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub data: Map<String, Value>,
@@ -88,9 +89,9 @@ pub struct Triggered {
 #[serde(rename_all = "camelCase")]
 pub struct Parent {
     /// Which run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// Which of its nodes.
-    pub node_id: String,
+    pub node_id: NodeId,
     /// The id of the event that it was started by.
     pub causation_id: String,
     /// The type of the node.
@@ -122,7 +123,7 @@ const fn is_zero(number: &u32) -> bool {
 #[serde(rename_all = "camelCase")]
 pub struct Fork {
     /// The run that it was forked from.
-    pub source_run_id: String,
+    pub source_run_id: RunId,
     /// The first event that is not copied.
     pub from_sequence: u64,
     /// What the fork does from there.

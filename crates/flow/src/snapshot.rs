@@ -150,19 +150,19 @@ impl<'s> Snapshot<'s> {
             metadata: &genesis.metadata,
             metrics: state.cost.as_ref().map(|openwop_cost| Metrics { openwop_cost }),
             node_states: node_states(definition, state),
-            owner: Owner { principal: &genesis.principal, tenant: &genesis.tenant },
+            owner: Owner { principal: genesis.principal.as_str(), tenant: genesis.tenant.as_str() },
             parent_node_id: parent.map(|parent| parent.node_id.as_str()),
             parent_run_id: parent.map(|parent| parent.run_id.as_str()),
             parent_seq: fork.map(|fork| fork.from_sequence),
             paused_at: state.paused.filter(|_| is_open).map(|(since, _)| since.to_rfc3339()),
-            run_id: &genesis.run_id,
+            run_id: genesis.run_id.as_str(),
             run_orchestrator: state.orchestrator.as_ref(),
             source_run_id: fork.map(|fork| fork.source_run_id.as_str()),
             started_at: state.started_at.map(Timestamp::to_rfc3339),
             status: state.status.as_str(),
             tags: &genesis.tags,
             variables: mask::variables(definition, &state.variables),
-            workflow_id: &genesis.workflow_id,
+            workflow_id: genesis.workflow_id.as_str(),
         }
     }
 }
@@ -170,10 +170,10 @@ impl<'s> Snapshot<'s> {
 impl<'s> ChildRun<'s> {
     fn of(child: &'s Child) -> Self {
         Self {
-            node_id: &child.node_id,
-            run_id: &child.run_id,
+            node_id: child.node_id.as_str(),
+            run_id: child.run_id.as_str(),
             status: child.status.as_str(),
-            workflow_id: &child.workflow_id,
+            workflow_id: child.workflow_id.as_str(),
         }
     }
 }
@@ -183,10 +183,10 @@ impl<'s> OpenInterrupt<'s> {
         Self {
             data: &open.data,
             deadline: open.deadline.map(Timestamp::to_rfc3339),
-            interrupt_id: &open.id,
+            interrupt_id: open.id.as_str(),
             key: &open.key,
             kind: &open.kind,
-            node_id: &open.node_id,
+            node_id: open.node_id.as_str(),
             requested_at: open.requested_at.to_rfc3339(),
             resume_schema: open.resume_schema.as_ref(),
         }

@@ -19,6 +19,7 @@ use crate::engine::DrainPolicy;
 use crate::engine::bounds::Rounds;
 use crate::event::Event;
 use crate::failure::FailureCode;
+use crate::id::{ArtifactId, InterruptId, NodeId, Principal, RunId, WorkflowId};
 use crate::run::{RunStatus, SharedGenesis};
 
 /// What is known of a run after its events so far.
@@ -37,7 +38,7 @@ pub struct RunState {
     /// The channels after reduction.
     pub channels: BTreeMap<String, ChannelState>,
     /// What the run waits for from outside, by node id.
-    pub interrupts: BTreeMap<String, Interrupt>,
+    pub interrupts: BTreeMap<NodeId, Interrupt>,
     /// The children, in the order in which they were started.
     pub children: Vec<Child>,
     /// How many nodes were started, for the limit.
@@ -75,7 +76,7 @@ pub struct RunState {
     /// The supervisor, once there is one.
     pub orchestrator: Option<Value>,
     /// The artifacts that it made, by id.
-    pub artifacts: BTreeMap<String, Value>,
+    pub artifacts: BTreeMap<ArtifactId, Value>,
     /// What it cost so far.
     pub cost: Option<Value>,
     /// When the last event was recorded.
@@ -85,8 +86,8 @@ pub struct RunState {
     /// What can begin, and what is under way.
     pub(crate) schedule: schedule::Schedule,
     /// The places of the nodes by id, and of the children by run.
-    places: Arc<BTreeMap<String, NodeIndex>>,
-    child_places: BTreeMap<String, usize>,
+    places: Arc<BTreeMap<NodeId, NodeIndex>>,
+    child_places: BTreeMap<RunId, usize>,
     /// How many children ended.
     children_ended: u32,
 }
@@ -147,7 +148,7 @@ impl NodeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The interrupt that waited for it.
-    pub interrupt_id: String,
+    pub interrupt_id: InterruptId,
     /// The digest of the event.
     pub digest: Digest,
 }
@@ -181,7 +182,7 @@ pub struct Resolution {
     /// The answer.
     pub value: Value,
     /// Who gave it.
-    pub by: String,
+    pub by: Principal,
     /// How it ended.
     pub outcome: Outcome,
     /// The sequence of the event that recorded it.
@@ -309,9 +310,9 @@ impl RunError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interrupt {
     /// Its id, derived from run, node and count.
-    pub id: String,
+    pub id: InterruptId,
     /// The node that waits.
-    pub node_id: String,
+    pub node_id: NodeId,
     /// What kind of thing, as on the wire: `approval`, `clarification`, `external-event`, …
     pub kind: String,
     /// The key: at most one prompt for each in the life of a run.
@@ -345,11 +346,11 @@ pub struct Vote {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
     /// Its run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// Its workflow.
-    pub workflow_id: String,
+    pub workflow_id: WorkflowId,
     /// The node that started it.
-    pub node_id: String,
+    pub node_id: NodeId,
     /// The iteration of that node.
     pub iteration: u32,
     /// The attempt of that node.
@@ -452,26 +453,26 @@ impl RunState {
     }
 
     /// The place of the node of that id.
-    pub fn place(&self, node_id: &str) -> Option<NodeIndex> {
+    pub fn place(&self, node_id: &NodeId) -> Option<NodeIndex> {
         self.places.get(node_id).copied()
     }
 
     /// The child of that run.
-    pub fn child(&self, run_id: &str) -> Option<&Child> {
+    pub fn child(&self, run_id: &RunId) -> Option<&Child> {
         self.children.get(self.child_place(run_id)?)
     }
 
     /// The place of the child of that run.
-    pub(crate) fn child_place(&self, run_id: &str) -> Option<usize> {
+    pub(crate) fn child_place(&self, run_id: &RunId) -> Option<usize> {
         self.child_places.get(run_id).copied()
     }
 
     /// Whether an interrupt is over because this event from outside was delivered to it: the one that is named, or else the last
     /// of the node.
-    pub fn was_delivered(&self, node_id: &str, interrupt_id: Option<&str>, event: &Value) -> bool {
+    pub fn was_delivered(&self, node_id: &NodeId, interrupt_id: Option<&InterruptId>, event: &Value) -> bool {
         let Some(node) = self.place(node_id).map(|place| &self.nodes[place]) else { return false };
         let delivery = match interrupt_id {
-            Some(id) => node.deliveries.iter().find(|delivery| delivery.interrupt_id == id),
+            Some(id) => node.deliveries.iter().find(|delivery| delivery.interrupt_id == *id),
             None if matches!(node.answer, Answer::Given(_) | Answer::Taken) => node.deliveries.last(),
             None => None,
         };
@@ -480,7 +481,7 @@ impl RunState {
 
     /// Whether a child is to end because nobody waits for it any more: its workers were joined without it, or the run was cancelled or
     /// failed and takes it along.
-    pub fn gave_up(&self, child_run_id: &str) -> bool {
+    pub fn gave_up(&self, child_run_id: &RunId) -> bool {
         self.child_place(child_run_id).map(|place| &self.children[place]).is_some_and(|child| {
             let taken_along = matches!(self.status, RunStatus::Cancelled | RunStatus::Failed);
             child.ended.is_some() || (taken_along && child.cancelled_with_parent)
@@ -488,7 +489,7 @@ impl RunState {
     }
 
     /// The children that a run waits for, where children and people are all that it waits for; nothing where anything else is under way.
-    pub fn awaits(&self, definition: &Definition) -> Option<Vec<&str>> {
+    pub fn awaits(&self, definition: &Definition) -> Option<Vec<&RunId>> {
         let goes_on = self.started_at.is_some() && self.paused.is_none() && !self.status.is_terminal();
         if !goes_on || !self.schedule.ready.is_empty() {
             return None;
@@ -500,7 +501,7 @@ impl RunState {
             }
             let before = awaited.len();
             let own = node.children.iter().map(|place| &self.children[*place]);
-            awaited.extend(own.filter(|child| child.ended.is_none()).map(|child| child.run_id.as_str()));
+            awaited.extend(own.filter(|child| child.ended.is_none()).map(|child| &child.run_id));
             // A timer or an effect is under way.
             if awaited.len() == before {
                 return None;

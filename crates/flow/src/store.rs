@@ -14,6 +14,7 @@ use canon::time::Timestamp;
 
 pub use self::cause::Cause;
 
+use crate::id::{ArtifactId, EffectId, RunId, SubscriptionId, Tenant, WorkflowId};
 use crate::run::RunStatus;
 
 /// Bytes that are shared and never changed.
@@ -38,11 +39,11 @@ pub enum Change {
     /// A run that did not exist.
     CreateRun {
         /// The run.
-        run_id: String,
+        run_id: RunId,
         /// Whose it is.
-        tenant: String,
+        tenant: Tenant,
         /// Its workflow.
-        workflow_id: String,
+        workflow_id: WorkflowId,
         /// What it was created with, as JSON.
         genesis: Bytes,
         /// What may run only once at a time.
@@ -50,7 +51,7 @@ pub enum Change {
         /// Whether the commit is refused while another run of the tenant and scope is under way.
         exclusive: bool,
         /// The run that started it.
-        parent_run_id: Option<String>,
+        parent_run_id: Option<RunId>,
         /// For finding it again.
         tags: Vec<String>,
         /// When.
@@ -59,7 +60,7 @@ pub enum Change {
     /// The next events of a run, with the snapshot after them.
     Append {
         /// The run.
-        run_id: String,
+        run_id: RunId,
         /// The sequence of the first event; the commit is refused unless it is the next.
         first: u64,
         /// The sequence of the last event.
@@ -76,9 +77,9 @@ pub enum Change {
     /// A definition of a workflow. The same digest again is no change.
     PutDefinition {
         /// Whose it is.
-        tenant: String,
+        tenant: Tenant,
         /// Its id.
-        workflow_id: String,
+        workflow_id: WorkflowId,
         /// The digest of its document.
         digest: Digest,
         /// The document as it came.
@@ -89,7 +90,7 @@ pub enum Change {
     /// A timer, or another moment for it.
     SetTimer {
         /// The run.
-        run_id: String,
+        run_id: RunId,
         /// What for, in the host's own spelling.
         key: String,
         /// When.
@@ -98,7 +99,7 @@ pub enum Change {
     /// A timer that is not needed any more. It need not exist.
     ClearTimer {
         /// The run.
-        run_id: String,
+        run_id: RunId,
         /// What for.
         key: String,
     },
@@ -112,25 +113,25 @@ pub enum Change {
     /// An effect is about to be made. The commit is refused when it was claimed before.
     ClaimActivity {
         /// The layer-2 identity.
-        id: String,
+        id: EffectId,
         /// The run.
-        run_id: String,
+        run_id: RunId,
         /// When.
         at: Timestamp,
     },
     /// An effect was made, or failed.
     FinishActivity {
         /// The layer-2 identity.
-        id: String,
+        id: EffectId,
         /// What came of it, as JSON.
         outcome: Bytes,
     },
     /// An artifact of a run.
     PutArtifact {
         /// The run.
-        run_id: String,
+        run_id: RunId,
         /// Its id.
-        artifact_id: String,
+        artifact_id: ArtifactId,
         /// What it is, as JSON.
         document: Bytes,
     },
@@ -138,9 +139,9 @@ pub enum Change {
     /// something else by now, or is not there.
     ReplaceArtifact {
         /// The run.
-        run_id: String,
+        run_id: RunId,
         /// Its id.
-        artifact_id: String,
+        artifact_id: ArtifactId,
         /// The digest of the document that was seen, byte for byte.
         seen: Digest,
         /// What it is from now on, as JSON.
@@ -149,7 +150,7 @@ pub enum Change {
     /// A note about a run, a node or an event.
     PutAnnotation {
         /// The run.
-        run_id: String,
+        run_id: RunId,
         /// Its id.
         annotation_id: String,
         /// What it is, as JSON.
@@ -158,25 +159,25 @@ pub enum Change {
     /// A subscription of a tenant.
     PutWebhook {
         /// Whose it is.
-        tenant: String,
+        tenant: Tenant,
         /// Its id.
-        webhook_id: String,
+        webhook_id: SubscriptionId,
         /// What it is, as JSON; the secret in it is the host's to protect.
         document: Bytes,
     },
     /// A subscription that ended. The commit is refused when there is none.
     DeleteWebhook {
         /// Whose it was.
-        tenant: String,
+        tenant: Tenant,
         /// Its id.
-        webhook_id: String,
+        webhook_id: SubscriptionId,
     },
     /// A delivery that is to be made, or to be made again later.
     PutDelivery {
         /// Its id.
         delivery_id: String,
         /// The subscription.
-        webhook_id: String,
+        webhook_id: SubscriptionId,
         /// When it is due.
         due: Timestamp,
         /// How often it was tried.
@@ -201,14 +202,14 @@ pub enum Change {
     /// An entry of the audit log. The store adds sequence and chain: see [`RunStore::audit`].
     Audit {
         /// Whose it is.
-        tenant: String,
+        tenant: Tenant,
         /// What happened, as canonical JSON.
         entry: Bytes,
     },
     /// A signed statement about a tenant's audit log up to an entry. One for that entry already is no change.
     PutCheckpoint {
         /// Whose log.
-        tenant: String,
+        tenant: Tenant,
         /// The last entry that it speaks of.
         at_sequence: u64,
         /// What it says, as JSON.
@@ -218,7 +219,7 @@ pub enum Change {
     /// not ended, is left alone.
     DeleteRun {
         /// The run.
-        run_id: String,
+        run_id: RunId,
     },
     /// The oldest recorded answers that were given before a moment, so many at most.
     DeleteAnswers {
@@ -230,34 +231,34 @@ pub enum Change {
     /// Whether messages start runs of a workflow, from now on.
     SetListening {
         /// Whose it is.
-        tenant: String,
+        tenant: Tenant,
         /// The workflow.
-        workflow_id: String,
+        workflow_id: WorkflowId,
         /// Whether they do.
         is_listening: bool,
     },
     /// A message of a queue starts a run. The commit is refused when it started one before.
     ClaimMessage {
         /// Whose it is.
-        tenant: String,
+        tenant: Tenant,
         /// Its id, which no other message of the tenant ever has.
         message_id: String,
         /// The run.
-        run_id: String,
+        run_id: RunId,
     },
     /// A message that is gone from its queue for good: what it started need not be remembered. It need not be known.
     ForgetMessage {
         /// Whose it was.
-        tenant: String,
+        tenant: Tenant,
         /// Its id.
         message_id: String,
     },
     /// A trigger has read a stream up to a place. The commit is refused when it is not where the change says.
     MoveListener {
         /// Whose it is.
-        tenant: String,
+        tenant: Tenant,
         /// The workflow.
-        workflow_id: String,
+        workflow_id: WorkflowId,
         /// The name under which the trigger reads.
         consumer: String,
         /// Where it was; nowhere before its first place.
@@ -278,7 +279,7 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AnswerKey {
     /// Whose request it was.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// What was asked, as method and path.
     pub endpoint: String,
     /// The digest of the caller's key: the key itself is kept nowhere.
@@ -305,19 +306,19 @@ pub enum CommitError {
     #[error("run {run_id} has other events by now")]
     Moved {
         /// The run.
-        run_id: String,
+        run_id: RunId,
     },
     /// There is such a run already.
     #[error("there is a run {run_id} already")]
     RunExists {
         /// The run.
-        run_id: String,
+        run_id: RunId,
     },
     /// Another run of the scope is under way.
     #[error("run {active_run_id} of the scope is under way")]
     ScopeActive {
         /// The run.
-        active_run_id: String,
+        active_run_id: RunId,
     },
     /// The caller's key has an answer already.
     #[error("the key has an answer already")]
@@ -352,11 +353,11 @@ pub enum CommitError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {
     /// The run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// Whose it is.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// Its workflow.
-    pub workflow_id: String,
+    pub workflow_id: WorkflowId,
     /// What it was created with, as JSON.
     pub genesis: Bytes,
     /// Its state.
@@ -384,7 +385,7 @@ pub struct RunFilter {
     /// In this state.
     pub status: Option<RunStatus>,
     /// Of this workflow.
-    pub workflow_id: Option<String>,
+    pub workflow_id: Option<WorkflowId>,
     /// With this tag.
     pub tag: Option<String>,
     /// Those that wait for somebody, whatever for.
@@ -408,9 +409,9 @@ pub struct AgedRun {
     /// Its place; later runs have greater ones.
     pub place: u64,
     /// The run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// Whose it is.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// Whether another run started it.
     pub is_child: bool,
     /// Whether it has ended.
@@ -425,7 +426,7 @@ pub struct AgedRun {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timer {
     /// The run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// What for.
     pub key: String,
     /// When.
@@ -438,7 +439,7 @@ pub struct Delivery {
     /// Its id.
     pub delivery_id: String,
     /// The subscription.
-    pub webhook_id: String,
+    pub webhook_id: SubscriptionId,
     /// When it is due.
     pub due: Timestamp,
     /// How often it was tried.
@@ -498,43 +499,48 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When the store cannot be read. So for all reads.
-    fn run(&self, tenant: Option<&str>, run_id: &str) -> Read<Option<RunRow>>;
+    fn run(&self, tenant: Option<&Tenant>, run_id: &RunId) -> Read<Option<RunRow>>;
 
     /// The appends that hold events from `from` on, in order, until `max_events` or `max_bytes` are reached; at least one.
     fn appends(
         &self,
-        run_id: &str,
+        run_id: &RunId,
         from: u64,
         max_events: usize,
         max_bytes: usize,
     ) -> Read<Vec<StoredAppend>>;
 
     /// The runs of a tenant, newest first.
-    fn runs(&self, tenant: &str, filter: &RunFilter, limit: usize) -> Read<Vec<ListedRun>>;
+    fn runs(&self, tenant: &Tenant, filter: &RunFilter, limit: usize) -> Read<Vec<ListedRun>>;
 
     /// The ids of runs that are under way, `limit` of them after the given one, in the order of ids: for recovery.
-    fn open_runs(&self, after: Option<&str>, limit: usize) -> Read<Vec<String>>;
+    fn open_runs(&self, after: Option<&RunId>, limit: usize) -> Read<Vec<RunId>>;
 
     /// The ids of the children of a run.
-    fn children(&self, run_id: &str) -> Read<Vec<String>>;
+    fn children(&self, run_id: &RunId) -> Read<Vec<RunId>>;
 
     /// The runs of all tenants in the order of their creation, `limit` of them after a place: for what is kept for how long.
     fn aged_runs(&self, after: u64, limit: usize) -> Read<Vec<AgedRun>>;
 
     /// The age of one run.
-    fn aged_run(&self, run_id: &str) -> Read<Option<AgedRun>>;
+    fn aged_run(&self, run_id: &RunId) -> Read<Option<AgedRun>>;
 
     /// When the oldest recorded answer was given.
     fn oldest_answer(&self) -> Read<Option<Timestamp>>;
 
     /// The newest definition of that id which the tenant has, with its digest.
-    fn definition(&self, tenant: &str, workflow_id: &str) -> Read<Option<(Digest, Bytes)>>;
+    fn definition(&self, tenant: &Tenant, workflow_id: &WorkflowId) -> Read<Option<(Digest, Bytes)>>;
 
     /// The definition of that digest.
     fn definition_by_digest(&self, digest: Digest) -> Read<Option<Bytes>>;
 
     /// The newest definitions of a tenant, in the order of their ids, `limit` of them after the given one.
-    fn definitions(&self, tenant: &str, after: Option<&str>, limit: usize) -> Read<Vec<(String, Digest)>>;
+    fn definitions(
+        &self,
+        tenant: &Tenant,
+        after: Option<&WorkflowId>,
+        limit: usize,
+    ) -> Read<Vec<(WorkflowId, Digest)>>;
 
     /// The timers that are due at a moment, the earliest first.
     fn due_timers(&self, at: Timestamp, limit: usize) -> Read<Vec<Timer>>;
@@ -546,34 +552,34 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     fn answer(&self, key: &AnswerKey) -> Read<Option<Answer>>;
 
     /// Whether an effect was claimed, and what came of it: `Some(None)` is claimed and not finished.
-    fn activity(&self, id: &str) -> Read<Option<Option<Bytes>>>;
+    fn activity(&self, id: &EffectId) -> Read<Option<Option<Bytes>>>;
 
     /// An artifact of a run.
-    fn artifact(&self, run_id: &str, artifact_id: &str) -> Read<Option<Bytes>>;
+    fn artifact(&self, run_id: &RunId, artifact_id: &ArtifactId) -> Read<Option<Bytes>>;
 
     /// The ids of the artifacts of a run, in their order.
-    fn artifact_ids(&self, run_id: &str, limit: usize) -> Read<Vec<String>>;
+    fn artifact_ids(&self, run_id: &RunId, limit: usize) -> Read<Vec<ArtifactId>>;
 
     /// The annotations of a run, in the order in which they were made.
-    fn annotations(&self, run_id: &str) -> Read<Vec<Bytes>>;
+    fn annotations(&self, run_id: &RunId) -> Read<Vec<Bytes>>;
 
     /// The subscriptions of a tenant, with their ids.
-    fn webhooks(&self, tenant: &str) -> Read<Vec<(String, Bytes)>>;
+    fn webhooks(&self, tenant: &Tenant) -> Read<Vec<(SubscriptionId, Bytes)>>;
 
     /// The deliveries that are due, the earliest first.
     fn due_deliveries(&self, at: Timestamp, limit: usize) -> Read<Vec<Delivery>>;
 
     /// A subscription, whosever it is, with its tenant: for the deliverer.
-    fn webhook(&self, webhook_id: &str) -> Read<Option<(String, Bytes)>>;
+    fn webhook(&self, webhook_id: &SubscriptionId) -> Read<Option<(Tenant, Bytes)>>;
 
     /// When the earliest delivery is due.
     fn next_delivery(&self) -> Read<Option<Timestamp>>;
 
     /// The deliveries of a subscription that were given up, the newest first, with why.
-    fn buried_deliveries(&self, webhook_id: &str, limit: usize) -> Read<Vec<(Delivery, String)>>;
+    fn buried_deliveries(&self, webhook_id: &SubscriptionId, limit: usize) -> Read<Vec<(Delivery, String)>>;
 
     /// The entries of a tenant's audit log, both ends included.
-    fn audit(&self, tenant: &str, from: u64, to: u64, limit: usize) -> Read<Vec<AuditEntry>>;
+    fn audit(&self, tenant: &Tenant, from: u64, to: u64, limit: usize) -> Read<Vec<AuditEntry>>;
 
     /// Whether something was read that is not what was written. What is damaged stays so until somebody restores a copy.
     fn is_damaged(&self) -> bool {
@@ -581,28 +587,37 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     }
 
     /// The sequence of the last entry of a tenant's audit log.
-    fn audit_end(&self, tenant: &str) -> Read<Option<u64>>;
+    fn audit_end(&self, tenant: &Tenant) -> Read<Option<u64>>;
 
     /// The checkpoints of a tenant's audit log whose entries lie in the range, both ends included, in order.
-    fn checkpoints(&self, tenant: &str, from: u64, to: u64, limit: usize) -> Read<Vec<(u64, Bytes)>>;
+    fn checkpoints(&self, tenant: &Tenant, from: u64, to: u64, limit: usize) -> Read<Vec<(u64, Bytes)>>;
 
     /// The last checkpoint of a tenant's audit log before an entry.
-    fn checkpoint_before(&self, tenant: &str, sequence: u64) -> Read<Option<(u64, Bytes)>>;
+    fn checkpoint_before(&self, tenant: &Tenant, sequence: u64) -> Read<Option<(u64, Bytes)>>;
 
     /// The workflows of all tenants that messages start runs of, as tenant and id, `limit` of them after the given one, in their order.
-    fn listening(&self, after: Option<(&str, &str)>, limit: usize) -> Read<Vec<(String, String)>>;
+    fn listening(
+        &self,
+        after: Option<(&Tenant, &WorkflowId)>,
+        limit: usize,
+    ) -> Read<Vec<(Tenant, WorkflowId)>>;
 
     /// The workflows of all tenants whose newest document contains one of these texts, as tenant and id, `limit` of them after the given
     /// one, in their order. It reads every document: for a look at the start, and not for requests.
     fn workflows_containing(
         &self,
         texts: [&str; 2],
-        after: Option<(&str, &str)>,
+        after: Option<(&Tenant, &WorkflowId)>,
         limit: usize,
-    ) -> Read<Vec<(String, String)>>;
+    ) -> Read<Vec<(Tenant, WorkflowId)>>;
 
     /// How far a trigger has read its stream.
-    fn listener_place(&self, tenant: &str, workflow_id: &str, consumer: &str) -> Read<Option<String>>;
+    fn listener_place(
+        &self,
+        tenant: &Tenant,
+        workflow_id: &WorkflowId,
+        consumer: &str,
+    ) -> Read<Option<String>>;
 
     /// What is known of a key.
     fn api_key(&self, hash: Digest) -> Read<Option<Bytes>>;

@@ -5,6 +5,7 @@
 use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::id::{InterruptId, NodeId, Principal, RunId};
 use crate::signed::{self, Domain};
 
 /// How long a token is good, in milliseconds.
@@ -27,11 +28,11 @@ pub enum Intent {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InterruptToken {
     /// The run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// The node that waits.
-    pub node_id: String,
+    pub node_id: NodeId,
     /// The interrupt.
-    pub interrupt_id: String,
+    pub interrupt_id: InterruptId,
     /// Until when, in milliseconds.
     pub expires_at: u64,
     /// What for.
@@ -39,7 +40,7 @@ pub struct InterruptToken {
     /// The principal that the token was issued to: an answer by the token is an answer of this principal. Tokens of earlier
     /// versions have no holder; who answers with one is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holder: Option<String>,
+    pub holder: Option<Principal>,
 }
 
 /// Why a token is refused.
@@ -78,12 +79,12 @@ mod tests {
 
     fn token() -> InterruptToken {
         InterruptToken {
-            run_id: "run_1".into(),
-            node_id: "gate".into(),
-            interrupt_id: "run_1:gate:0".into(),
+            run_id: RunId::new("run_1"),
+            node_id: NodeId::new("gate"),
+            interrupt_id: InterruptId::new("run_1:gate:0"),
             expires_at: 1000,
             intent: Intent::Resolve,
-            holder: Some("key_1".into()),
+            holder: Some(Principal::new("key_1")),
         }
     }
 

@@ -13,6 +13,7 @@ use canon::time::Timestamp;
 pub use self::parent::{NoTraceParent, TraceParent};
 use self::walk::Walk;
 use crate::event::Event;
+use crate::id::NodeId;
 use crate::run::Genesis;
 
 /// The most spans of one run. What is left out is counted in an attribute of the run.
@@ -103,17 +104,17 @@ pub fn spans<'e>(
 }
 
 /// Where a child stands that a node of this run starts.
-pub fn of_child(genesis: &Genesis, node_id: &str, iteration: u32, attempt: u32) -> TraceParent {
+pub fn of_child(genesis: &Genesis, node_id: &NodeId, iteration: u32, attempt: u32) -> TraceParent {
     TraceParent {
         trace_id: trace_id(genesis),
-        span_id: node_span(&genesis.run_id, node_id, iteration, attempt),
+        span_id: node_span(genesis.run_id.as_str(), node_id.as_str(), iteration, attempt),
         sampled: genesis.trace.is_none_or(|parent| parent.sampled),
     }
 }
 
 /// The trace that a run is part of: the caller's, or its own.
 fn trace_id(genesis: &Genesis) -> u128 {
-    genesis.trace.map_or_else(|| derived(&["trace", &genesis.run_id]), |parent| parent.trace_id)
+    genesis.trace.map_or_else(|| derived(&["trace", genesis.run_id.as_str()]), |parent| parent.trace_id)
 }
 
 /// The span of a run.

@@ -38,6 +38,7 @@ use flow::definition::{
 use flow::engine::{Call, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
+use flow::id::{EffectId, NodeId, RunId, Tenant};
 use flow::state::RunError;
 use serde_json::Value;
 
@@ -80,13 +81,13 @@ pub struct Hands {
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// For whom.
-    pub tenant: &'a str,
+    pub tenant: &'a Tenant,
     /// The run.
-    pub run_id: &'a str,
+    pub run_id: &'a RunId,
     /// The node.
-    pub node_id: &'a str,
+    pub node_id: &'a NodeId,
     /// The identity under which it is done at most once.
-    pub invocation: &'a str,
+    pub invocation: &'a EffectId,
     /// Whether it may have been done before: it was claimed, and nothing was recorded.
     pub again: bool,
     /// When.

@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use flow::engine::{Guide, GuideFailure, GuideResult};
 use flow::failure::FailureCode;
+use flow::id::{NodeId, RunId, Tenant, WorkflowId};
 use flow::store::Cause;
 use guide::record::{Autonomy, RiskPolicy, SessionId};
 use serde_json::{Value, json};
@@ -116,11 +117,11 @@ impl fmt::Debug for GuidedNodes {
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     /// Whose the run is.
-    pub(crate) tenant: String,
+    pub(crate) tenant: Tenant,
     /// The run.
-    pub(crate) run_id: String,
+    pub(crate) run_id: RunId,
     /// Its workflow.
-    pub(crate) workflow_id: String,
+    pub(crate) workflow_id: WorkflowId,
     /// What it asks for.
     pub(crate) guide: Guide,
     /// The artifacts of the nodes before this one.
@@ -142,8 +143,8 @@ impl GuidedNodes {
     }
 
     /// The guided sessions of a tenant; whoever advances one of them is heard of from now on.
-    fn guided(&self, tenant: &str) -> Result<Arc<Guided>, Trouble> {
-        let guided = self.inner.options.tenants.guided(tenant);
+    fn guided(&self, tenant: &Tenant) -> Result<Arc<Guided>, Trouble> {
+        let guided = self.inner.options.tenants.guided(tenant.as_str());
         let guided = guided.map_err(|refusal| trouble::of_start(&refusal))?;
         guided.listen(&self.inner.news);
         Ok(guided)
@@ -186,7 +187,7 @@ impl GuidedNodes {
     ///
     /// # Errors
     /// Why the node fails, or that it has to be tried again.
-    pub(crate) fn result(&self, tenant: &str, session: &str) -> Result<Option<GuideResult>, Trouble> {
+    pub(crate) fn result(&self, tenant: &Tenant, session: &str) -> Result<Option<GuideResult>, Trouble> {
         self.pass(Step::Look)?;
         let session_id = session_id(session)?;
         let guided = self.guided(tenant)?;
@@ -208,7 +209,7 @@ impl GuidedNodes {
     }
 
     /// Gives the workspace of a session back, once the run has what is in it. A lease that stays ends by itself.
-    pub(crate) fn release(&self, tenant: &str, session: &str) {
+    pub(crate) fn release(&self, tenant: &Tenant, session: &str) {
         if self.pass(Step::Release).is_err() {
             return;
         }
@@ -225,7 +226,7 @@ impl GuidedNodes {
     ///
     /// # Errors
     /// That it has to be tried again.
-    pub(crate) fn end(&self, tenant: &str, session: &str, ended: &Ended) -> Result<(), Trouble> {
+    pub(crate) fn end(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
         self.pass(Step::Mark)?;
         self.forget(session, &ended.run_id, &ended.node_id);
         let Ok(session_id) = session_id(session) else { return Ok(()) };
@@ -244,7 +245,7 @@ impl GuidedNodes {
     }
 
     /// The folder of a node's workspace.
-    pub fn workspace(&self, run_id: &str, node_id: &str) -> PathBuf {
+    pub fn workspace(&self, run_id: &RunId, node_id: &NodeId) -> PathBuf {
         self.inner.options.workspaces.join(folders::of(run_id, node_id))
     }
 

@@ -27,7 +27,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::definition::SourceKind;
-use surfaces::Tenant;
+use flow::id::{Tenant, WorkflowId};
+use surfaces::Tenant as SurfaceTenant;
 use surfaces::queue::{Queue, Topic};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -66,9 +67,9 @@ pub enum Heard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// Whose.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// Of which workflow.
-    pub workflow_id: String,
+    pub workflow_id: WorkflowId,
     /// Which one.
     pub trigger_id: String,
     /// The queue or the stream.
@@ -79,7 +80,7 @@ pub struct Named {
 pub type Told = Arc<dyn Fn(Heard) + Send + Sync>;
 
 /// An ear that is there, by tenant, workflow and trigger.
-type Key = (String, String, String);
+type Key = (Tenant, WorkflowId, String);
 
 struct Listening {
     listener: Listener,
@@ -119,7 +120,7 @@ impl Runs {
 impl Ears {
     /// Looks at every workflow that listens, at the start.
     async fn look_at_all(&mut self) {
-        let mut after: Option<(String, String)> = None;
+        let mut after: Option<(Tenant, WorkflowId)> = None;
         while !self.runs.is_stopping() {
             match self.runs.listening(after.as_ref(), PAGE) {
                 Ok(page) => {
@@ -136,14 +137,14 @@ impl Ears {
     }
 
     /// Makes what listens what workflows say.
-    async fn look_at(&mut self, workflows: BTreeSet<(String, String)>) {
+    async fn look_at(&mut self, workflows: BTreeSet<(Tenant, WorkflowId)>) {
         let mut failed = false;
         for (tenant, workflow_id) in workflows {
             if let Err(refusal) = self.look_at_one(&tenant, &workflow_id).await {
                 let cause = causes(&refusal);
                 tracing::warn!(
-                    tenant,
-                    workflow.id = workflow_id,
+                    tenant = tenant.as_str(),
+                    workflow.id = workflow_id.as_str(),
                     cause,
                     "the triggers of a workflow could not be read; retrying"
                 );
@@ -156,11 +157,11 @@ impl Ears {
         }
     }
 
-    async fn look_at_one(&mut self, tenant: &str, workflow_id: &str) -> Result<(), Refusal> {
+    async fn look_at_one(&mut self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<(), Refusal> {
         let wanted = self.runs.listeners(tenant, workflow_id)?;
         let from = (tenant.to_owned(), workflow_id.to_owned(), String::new());
         let of_workflow = self.listening.range(from..);
-        let of_workflow = of_workflow.take_while(|(key, _)| key.0 == tenant && key.1 == workflow_id);
+        let of_workflow = of_workflow.take_while(|(key, _)| key.0 == *tenant && key.1 == *workflow_id);
         let over =
             of_workflow.filter(|(_, there)| !wanted.contains(&there.listener) || there.task.is_finished());
         let over: Vec<Key> = over.map(|(key, _)| key.clone()).collect();
@@ -182,7 +183,7 @@ impl Ears {
 
     fn begin(&self, listener: Listener) -> Option<Listening> {
         // Registration has seen to it that it is one.
-        let tenant = Tenant::new(&listener.tenant).ok()?;
+        let tenant = SurfaceTenant::new(listener.tenant.as_str()).ok()?;
         let is_stream = listener.trigger.kind == SourceKind::Stream;
         let topic = Topic { tenant: tenant.clone(), name: listener.trigger.source.clone(), is_stream };
         let (end, ended) = watch::channel(false);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use canon::error::{Envelope, Retry};
+use flow::id::Tenant;
 use guide::record::{SessionId, WorkflowHash};
 use host::catalogue::{Found, Listing};
 use host::guided::api::{
@@ -98,7 +99,7 @@ fn forbidden(message: String, suggestion: &str) -> Box<Envelope> {
 #[derive(Debug)]
 pub struct Scoped {
     tenants: Arc<Tenants>,
-    tenant: String,
+    tenant: Tenant,
     authority: Authority,
     roots: Arc<WorkspaceRoots>,
     _place: OwnedSemaphorePermit,
@@ -108,7 +109,7 @@ impl Scoped {
     /// For a caller of a tenant. `place` is given back when the last thread that works for them is done.
     pub const fn new(
         tenants: Arc<Tenants>,
-        tenant: String,
+        tenant: Tenant,
         authority: Authority,
         roots: Arc<WorkspaceRoots>,
         place: OwnedSemaphorePermit,
@@ -117,7 +118,7 @@ impl Scoped {
     }
 
     fn guided(&self) -> Answer<Arc<Guided>> {
-        self.tenants.guided(&self.tenant).map_err(Refusal::into_envelope)
+        self.tenants.guided(self.tenant.as_str()).map_err(Refusal::into_envelope)
     }
 
     /// Refuses what is about another session than the one that the key opens.

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use disk::sqlite::{self, BUSY_TIMEOUT, Readers, Settings, is_damage, open_writer, restrict};
+use flow::id::{RunId, Tenant};
 use flow::store::{Answer, AnswerKey, Cause, Commit, CommitError, Done, Read, ReadError, RunRow, RunStore};
 use rusqlite::{Connection, OpenFlags};
 
@@ -198,7 +199,7 @@ impl RunStore for SqliteRuns {
         self.submit(commit, done);
     }
 
-    fn run(&self, tenant: Option<&str>, run_id: &str) -> Read<Option<RunRow>> {
+    fn run(&self, tenant: Option<&Tenant>, run_id: &RunId) -> Read<Option<RunRow>> {
         if let Some(known) = self.memory.ended.get(tenant, run_id) {
             return Ok(known);
         }

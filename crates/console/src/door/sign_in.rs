@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
 use canon::digest::Digest;
+use flow::id::Tenant;
 use host::console_sessions::SessionName;
 use host::runs::rates::Asked;
 use host::runs::{ApiCode, Refusal};
@@ -53,7 +54,9 @@ fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderValue, 
         // Only what fails is counted. A good key opens however often others behind the same address got theirs wrong.
         let peer = parts.extensions.get::<IpAddr>().map(ToString::to_string).unwrap_or_default();
         let fingerprint = &host::runs::keys::hash(key).to_hex()[..16];
-        let asked = Asked { key: &format!("{peer} {fingerprint}"), tenant: Some(&peer), route: "sign-in" };
+        // Who has no key has no tenant: an address is counted in place of one.
+        let address = Tenant::new(peer.as_str());
+        let asked = Asked { key: &format!("{peer} {fingerprint}"), tenant: Some(&address), route: "sign-in" };
         console.failed_sign_ins.admit(&asked, now)?;
         return Err(match refusal.code {
             ApiCode::Unauthenticated => {

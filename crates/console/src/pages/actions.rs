@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow::engine::DrainPolicy;
+use flow::id::RunId;
 use host::runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
@@ -15,32 +16,33 @@ use crate::parts;
 const MAX_REASON: usize = 1024;
 
 pub(crate) async fn cancel(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
+    let run_id = &call.run_id()?;
     call.runs().cancel(&call.caller, run_id, reason(&call)?, None).await?;
     back(&call, run_id, "cancelled")
 }
 
 pub(crate) async fn pause(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
+    let run_id = &call.run_id()?;
     call.runs().pause(&call.caller, run_id, reason(&call)?, DrainPolicy::default(), None).await?;
     back(&call, run_id, "paused")
 }
 
 pub(crate) async fn resume(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
+    let run_id = &call.run_id()?;
     call.runs().resume(&call.caller, run_id, reason(&call)?, None).await?;
     back(&call, run_id, "resumed")
 }
 
 pub(crate) async fn fork(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
+    let run_id = &call.run_id()?;
     let Some(from) = call.form.number("from") else {
         return Err(Refusal::new(ApiCode::ValidationError, "say from which event on, as a number"));
     };
     let body = json!({"fromSeq": from, "mode": call.form.text("mode").unwrap_or("branch")});
     let reply = call.runs().fork(&call.caller, run_id, &body, None).await?;
     let forked: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    back(&call, forked.get("runId").and_then(Value::as_str).unwrap_or(run_id), "forked")
+    let forked = forked.get("runId").and_then(Value::as_str).map(RunId::new);
+    back(&call, forked.as_ref().unwrap_or(run_id), "forked")
 }
 
 fn reason(call: &Call) -> Result<Option<String>, Refusal> {
@@ -54,7 +56,7 @@ fn reason(call: &Call) -> Result<Option<String>, Refusal> {
 }
 
 /// To the page of a run, with what was done.
-pub(super) fn back(call: &Call, run_id: &str, done: &str) -> Result<Answer, Refusal> {
-    let path = call.link(RUN, &[("runId", run_id)]).unwrap_or_else(|| "/".to_owned());
+pub(super) fn back(call: &Call, run_id: &RunId, done: &str) -> Result<Answer, Refusal> {
+    let path = call.link(RUN, &[("runId", run_id.as_str())]).unwrap_or_else(|| "/".to_owned());
     Ok(Answer::See(format!("{path}{}", parts::query(&[("done", done)]))))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow::definition::NodeType;
+use flow::id::{NodeId, RunId};
 use flow::state::Interrupt;
 use flow::store::RunFilter;
 use host::runs::{ApiCode, Refusal, Scope};
@@ -71,7 +72,7 @@ fn whom(waiting: &Waiting) -> String {
 
 /// Everything that one run waits for.
 pub(crate) async fn one(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
+    let run_id = &call.run_id()?;
     let open = call.runs().open_interrupts(&call.caller, run_id)?;
     let definition = call.runs().definition_of(&call.caller, run_id)?;
     let wanted = call.query.text("node");
@@ -79,22 +80,22 @@ pub(crate) async fn one(call: Arc<Call>) -> Result<Answer, Refusal> {
         open.iter().filter(|open| wanted.is_none_or(|node| open.node_id == node)).collect();
     let body = html! {
         @if shown.is_empty() {
-            (parts::empty("Nothing waits here any more.", &html! { p { "Somebody has answered, or the run has ended. " (call.anchor(RUN, &[("runId", run_id)], "See the run")) } }))
+            (parts::empty("Nothing waits here any more.", &html! { p { "Somebody has answered, or the run has ended. " (call.anchor(RUN, &[("runId", run_id.as_str())], "See the run")) } }))
         }
         @for interrupt in shown {
             @let kind = definition.nodes.iter().find(|node| node.id == interrupt.node_id).map(|node| node.kind);
             (question(&call, run_id, interrupt, kind))
         }
     };
-    let title = if definition.name.is_empty() { definition.id.clone() } else { definition.name.clone() };
+    let title = if definition.name.is_empty() { definition.id.to_string() } else { definition.name.clone() };
     let page = Page::new(title, body)
         .below("Approvals", call.link(INBOX, &[]))
-        .below(run_id, call.link(RUN, &[("runId", run_id)]));
+        .below(run_id.as_str(), call.link(RUN, &[("runId", run_id.as_str())]));
     Ok(page.into())
 }
 
 /// One question: what is asked, about what, how it stands, and the form.
-fn question(call: &Call, run_id: &str, interrupt: &Interrupt, kind: Option<NodeType>) -> Markup {
+fn question(call: &Call, run_id: &RunId, interrupt: &Interrupt, kind: Option<NodeType>) -> Markup {
     let data = &interrupt.data;
     let text = |name: &str| data.get(name).and_then(Value::as_str);
     let heading = match interrupt.kind.as_str() {
@@ -169,7 +170,7 @@ fn artifact_parts(artifact: &Value) -> Markup {
 }
 
 /// The form, by whoever draws this kind of question.
-fn answer_form(call: &Call, run_id: &str, interrupt: &Interrupt) -> Markup {
+fn answer_form(call: &Call, run_id: &RunId, interrupt: &Interrupt) -> Markup {
     let family = interrupt.kind.split('.').next().unwrap_or_default();
     let claims = [format!("activity:interrupt.{family}"), "activity:interrupt".to_owned()];
     let handle = claims.iter().find_map(|claim| call.shell.claims.get(claim));
@@ -330,7 +331,7 @@ pub(crate) fn custom(call: &Call, _: &Value, asked: &Value) -> Markup {
 
 /// Takes an answer.
 pub(crate) async fn answer(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
+    let run_id = &call.run_id()?;
     let form = &call.form;
     let node = form.text("node").unwrap_or_default();
     let open = call.runs().open_interrupts(&call.caller, run_id)?;
@@ -342,7 +343,7 @@ pub(crate) async fn answer(call: Arc<Call>) -> Result<Answer, Refusal> {
         return Err(Refusal::new(ApiCode::InterruptAlreadyResolved, message));
     };
     let value = resume_value(&call, interrupt)?;
-    call.runs().resolve(&call.caller, run_id, node, value, None).await?;
+    call.runs().resolve(&call.caller, run_id, &NodeId::new(node), value, None).await?;
     let still_open =
         call.runs().open_interrupts(&call.caller, run_id)?.iter().any(|open| open.id == interrupt.id);
     let done = if still_open { "voted" } else { "answered" };

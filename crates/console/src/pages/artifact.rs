@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flow::id::ArtifactId;
 use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -13,11 +14,9 @@ use crate::page::{Answer, Page};
 use crate::parts;
 
 pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
-    let id = call
-        .query
-        .text("id")
-        .ok_or_else(|| Refusal::new(ApiCode::NotFound, "say which artifact, with `id`"))?;
+    let run_id = &call.run_id()?;
+    let missing = || Refusal::new(ApiCode::NotFound, "say which artifact, with `id`");
+    let id = &call.query.text("id").map(ArtifactId::new).ok_or_else(missing)?;
     let bytes = call.runs().artifact(&call.caller, run_id, id)?;
     if call.query.text("download").is_some() {
         return Ok(Answer::File(format!("{id}.json"), bytes.to_vec()));
@@ -25,7 +24,8 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let download = call.query.with("download", Some("1"));
     let body = html! { (body(&document, &download)) (plugin::viewers(&call, run_id, id)) };
-    let page = Page::new(id, body).below(run_id, call.link(RUN, &[("runId", run_id)]));
+    let page =
+        Page::new(id.as_str(), body).below(run_id.as_str(), call.link(RUN, &[("runId", run_id.as_str())]));
     Ok(page.into())
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flow::id::RunId;
 use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -15,15 +16,16 @@ use crate::parts;
 const SHOWN: usize = 60;
 
 pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
+    let run_id = &call.run_id()?;
     let Some(other) = call.query.text("with") else {
         return Err(Refusal::new(
             ApiCode::ValidationError,
             "say which run to compare with, from the page of this one",
         ));
     };
-    let difference = call.runs().difference(&call.caller, run_id, other)?;
+    let difference = call.runs().difference(&call.caller, run_id, &RunId::new(other))?;
     let link = |run_id: &str| call.link(RUN, &[("runId", run_id)]);
+    let run_id = run_id.as_str();
     let page = Page::new("Difference", body(&call, run_id, other, &difference));
     Ok(page.below(run_id, link(run_id)).below(other, link(other)).into())
 }

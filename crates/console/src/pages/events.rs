@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow::event::Event;
+use flow::id::NodeId;
 use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -18,25 +19,25 @@ const PAGE: u64 = 50;
 const SHORT: usize = 480;
 
 pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let run_id = call.param("runId")?;
+    let run_id = &call.run_id()?;
     let (status, end) = call.runs().status(&call.caller, run_id)?;
-    let run = call.link(RUN, &[("runId", run_id)]);
+    let run = call.link(RUN, &[("runId", run_id.as_str())]);
     if let Some(sequence) = call.query.number("event") {
         let (events, _) = call.runs().event_page(&call.caller, run_id, sequence, 1)?;
         let missing = || Refusal::new(ApiCode::NotFound, "the run has no such event");
         let event = events.first().filter(|event| event.sequence == sequence).ok_or_else(missing)?;
         let page = Page::new(format!("Event {sequence}"), whole(&call, event));
-        return Ok(page.below(run_id, run).below("Events", Some(call.path.clone())).into());
+        return Ok(page.below(run_id.as_str(), run).below("Events", Some(call.path.clone())).into());
     }
     let from = call.query.number("from").unwrap_or(0).min(end);
     let limit = usize::try_from(PAGE).unwrap_or(usize::MAX);
     let (events, more) = call.runs().event_page(&call.caller, run_id, from, limit)?;
     let next = events.last().filter(|_| more).map(|event| event.sequence + 1);
     let body = html! { (paging(&call, from, next, end)) (call.live("events", &table(&call, &events))) (paging(&call, from, next, end)) };
-    let wake = if more || status.is_terminal() { Wake::Never } else { Wake::Run(run_id.to_owned()) };
+    let wake = if more || status.is_terminal() { Wake::Never } else { Wake::Run(run_id.clone()) };
     Ok(Page::new("Events", body)
         .below("Runs", call.link("builtin-interlock-runs:routes/list", &[]))
-        .below(run_id, run)
+        .below(run_id.as_str(), run)
         .beside(parts::status(status.as_str()))
         .awake(wake)
         .into())
@@ -64,7 +65,7 @@ fn table(call: &Call, events: &[Event]) -> Markup {
                     td.number data-label="#" { a href=(call.query.with("event", Some(&event.sequence.to_string()))) { (event.sequence) } }
                     td { (call.time(event.timestamp)) }
                     td.name { (event.kind.as_str()) }
-                    td data-label="Node" { (parts::cut(event.node_id.as_deref().unwrap_or_default(), 60)) }
+                    td data-label="Node" { (parts::cut(event.node_id.as_ref().map(NodeId::as_str).unwrap_or_default(), 60)) }
                     td.wide { @if !event.payload.is_empty() {
                         details id={ "e" (event.sequence) } { summary { span.mono { (parts::json_line(&payload)) } } pre.json { (parts::excerpt(&text, SHORT)) } }
                     } }

@@ -30,7 +30,7 @@ pub(super) async fn read<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     let call = Arc::clone(call);
     blocking(move || {
-        let guided = call.console.guided.guided(&call.caller.tenant).map_err(refused)?;
+        let guided = call.console.guided.guided(call.caller.tenant.as_str()).map_err(refused)?;
         what(&call, &guided).map_err(refused)
     })
     .await

@@ -54,14 +54,14 @@ fn table(call: &Call, keys: &[ApiKey]) -> Markup {
             tbody { @for key in keys.iter().take(LISTED) {
                 tr {
                     th.name scope="row" { (key.id)
-                        @if key.id == call.caller.principal { " " span.muted { "yours" } }
+                        @if call.caller.principal == key.id.as_str() { " " span.muted { "yours" } }
                         @if key.test { " " span.muted { "for tests" } }
                     }
                     td.state { (parts::status(state(key, call.now))) }
                     td.wide { (key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ")) }
                     td data-label="Created" { (call.time(Timestamp(key.created_at))) }
                     td data-label="Expires" { @match key.revoked_at.or(key.expires_at) { Some(at) => (call.time(Timestamp(at))), None => span.muted { "never" } } }
-                    td { @if state(key, call.now) == "active" && key.id != call.caller.principal {
+                    td { @if state(key, call.now) == "active" && call.caller.principal != key.id.as_str() {
                         (call.post_form(REVOKE, &[("keyId", &key.id)], "", &html! { button.danger type="submit" { "Revoke" } }))
                     } }
                 }

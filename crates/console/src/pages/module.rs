@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flow::id::WorkflowId;
 use flow::run::RunStatus;
 use flow::store::RunFilter;
 use host::runs::Refusal;
@@ -33,7 +34,7 @@ pub(crate) async fn runs(call: Arc<Call>) -> Result<Answer, Refusal> {
     let named = |name: &str| data.get(name).and_then(Value::as_str).map(str::to_owned);
     let filter = RunFilter {
         status: named("status").as_deref().and_then(RunStatus::parse),
-        workflow_id: named("workflowId"),
+        workflow_id: named("workflowId").map(WorkflowId::new),
         tag: named("tag"),
         waiting: false,
         before: call.query.number("before"),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use canon::json::{Limits, read};
+use flow::id::{ArtifactId, RunId};
 use host::plugins::message::MAX_MESSAGE_BYTES;
 use host::plugins::{
     Answer as Answered, Effect, Plugin, PluginPack, Request, RunArtifacts, artifacts, dispatch,
@@ -55,7 +56,7 @@ pub(crate) fn panel(call: &Call, data: &Value, shown: &Value) -> Markup {
 }
 
 /// What plugins show of an artifact, where the kernel put them.
-pub(super) fn viewers(call: &Call, run_id: &str, artifact_id: &str) -> Markup {
+pub(super) fn viewers(call: &Call, run_id: &RunId, artifact_id: &ArtifactId) -> Markup {
     let shown = json!({"artifact": artifacts::name(run_id, artifact_id)});
     let viewers = call.shell.integration.iter().filter(|surface| surface.purpose == ARTIFACT_VIEWER);
     html! { @for surface in viewers { (viewer(call, surface, &shown)) } }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use canon::time::Timestamp;
 use flow::definition::Definition;
+use flow::id::{ArtifactId, RunId};
 use host::runs::{Refusal, Scope};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -32,13 +33,13 @@ pub(super) struct View {
     pub(super) run: RunRow,
     snapshot: Map<String, Value>,
     definition: Arc<Definition>,
-    artifacts: Vec<String>,
+    artifacts: Vec<ArtifactId>,
     next_sequence: u64,
 }
 
 impl View {
     pub(super) fn read(call: &Call) -> Result<Self, Refusal> {
-        let run_id = call.param("runId")?;
+        let run_id = &call.run_id()?;
         let (bytes, next_sequence) = call.runs().read(&call.caller, run_id)?;
         let unreadable =
             || Refusal::new(host::runs::ApiCode::InternalError, "the snapshot of the run cannot be read");
@@ -72,13 +73,13 @@ impl View {
     /// The graph of the workflow with the states of this run.
     pub(super) fn graph(&self) -> Graph {
         let nodes = self.definition.nodes.iter().map(|node| {
-            let status = self.node_status(&node.id);
+            let status = self.node_status(node.id.as_str());
             graph::Node {
-                label: if node.name.is_empty() { node.id.clone() } else { node.name.clone() },
+                label: if node.name.is_empty() { node.id.to_string() } else { node.name.clone() },
                 kind: node.type_id().to_owned(),
                 tone: if status == "pending" { "none" } else { parts::tone(status) },
                 state: parts::status_word(status),
-                href: Some(format!("{}#node", parts::query(&[("node", &node.id)]))),
+                href: Some(format!("{}#node", parts::query(&[("node", node.id.as_str())]))),
             }
         });
         let edges = self.definition.edges.iter().map(|edge| (edge.source, edge.target));
@@ -87,7 +88,7 @@ impl View {
 
     /// What a page about this run depends on.
     pub(super) fn wake(&self) -> Wake {
-        if self.is_over() { Wake::Never } else { Wake::Run(self.run.run_id.clone()) }
+        if self.is_over() { Wake::Never } else { Wake::Run(RunId::new(self.run.run_id.as_str())) }
     }
 
     fn is_over(&self) -> bool {
@@ -230,12 +231,12 @@ struct Step<'v> {
 fn steps(view: &View) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     for node in &view.definition.nodes {
-        let Some(state) = view.node(&node.id) else { continue };
+        let Some(state) = view.node(node.id.as_str()) else { continue };
         let moment = |name: &str| state.get(name).and_then(Value::as_str).and_then(Timestamp::parse);
         if let Some(began) = moment("startedAt") {
             steps.push(Step {
-                id: &node.id,
-                status: view.node_status(&node.id),
+                id: node.id.as_str(),
+                status: view.node_status(node.id.as_str()),
                 attempt: state.get("attempt").and_then(Value::as_u64).unwrap_or(0),
                 began,
                 ended: moment("completedAt"),
@@ -355,7 +356,7 @@ fn relations(call: &Call, view: &View) -> Markup {
             @if view.artifacts.is_empty() { p.muted { "None so far." } }
             ul.plain { @for id in &view.artifacts {
                 @let href = call.link("builtin-interlock-runs:routes/artifact", &[("runId", &view.run.run_id)]);
-                li { @match href { Some(href) => a href={ (href) (parts::query(&[("id", id)])) } { (id) }, None => (id) } }
+                li { @match href { Some(href) => a href={ (href) (parts::query(&[("id", id.as_str())])) } { (id.as_str()) }, None => (id.as_str()) } }
             } }
         }
         section.panel {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flow::id::WorkflowId;
 use flow::run::RunStatus;
 use flow::store::RunFilter;
 use host::runs::Refusal;
@@ -27,7 +28,7 @@ fn filter(call: &Call) -> RunFilter {
     RunFilter {
         status: status.and_then(RunStatus::parse),
         waiting: status == Some("waiting"),
-        workflow_id: call.query.text("workflow").map(str::to_owned),
+        workflow_id: call.query.text("workflow").map(WorkflowId::new),
         tag: call.query.text("tag").map(str::to_owned),
         before: call.query.number("before"),
     }
@@ -50,7 +51,7 @@ fn body(call: &Call, filter: &RunFilter, runs: &[RunRow], next: Option<u64>) -> 
             }
             div {
                 label for="workflow" { "Workflow" }
-                input #workflow name="workflow" value=[filter.workflow_id.as_deref()] spellcheck="false";
+                input #workflow name="workflow" value=[filter.workflow_id.as_ref().map(WorkflowId::as_str)] spellcheck="false";
             }
             div {
                 label for="tag" { "Tag" }

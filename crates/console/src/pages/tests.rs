@@ -7,6 +7,7 @@ use axum::body::{Body, to_bytes};
 use canon::time::Timestamp;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
+use flow::id::{Principal, Tenant};
 use guide::record::{Autonomy, RiskPolicy};
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::console_sessions::EndedSessions;
@@ -90,7 +91,7 @@ impl Room {
         let hash = keys::hash(&format!("key of {id} in {tenant}"));
         let key = ApiKey {
             id: id.to_owned(),
-            tenant: tenant.to_owned(),
+            tenant: Tenant::new(tenant),
             scopes: scopes.to_vec(),
             test: false,
             created_at: SystemClock.now_ms(),
@@ -558,7 +559,12 @@ async fn workflows_of_both_kinds_are_listed_with_what_is_wrong_with_them() {
 }
 
 fn boss() -> Caller {
-    Caller { tenant: "default".into(), principal: "boss".into(), scopes: Scope::ALL.to_vec(), test: false }
+    Caller {
+        tenant: Tenant::new("default"),
+        principal: Principal::new("boss"),
+        scopes: Scope::ALL.to_vec(),
+        test: false,
+    }
 }
 
 /// The smallest workflow.

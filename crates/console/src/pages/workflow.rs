@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow::definition::Definition;
+use flow::id::WorkflowId;
 use guide::workflow::compiled::{CompiledWorkflow, SequenceItem};
 use guide::workflow::source::MAX_LOOP_DEPTH;
 use host::catalogue::Found;
@@ -26,7 +27,7 @@ const PROBLEMS: usize = 40;
 
 /// A workflow that is run.
 pub(crate) async fn run(call: Arc<Call>) -> Result<Answer, Refusal> {
-    let id = call.param("workflowId")?.to_owned();
+    let id = WorkflowId::new(call.param("workflowId")?);
     let reading = Arc::clone(&call);
     let look = guided::blocking(move || reading.runs().workflow_look(&reading.caller, &id)).await?;
     let body = html! {
@@ -38,7 +39,7 @@ pub(crate) async fn run(call: Arc<Call>) -> Result<Answer, Refusal> {
         }
     };
     let state = if look.checked.is_ok() { "valid" } else { "invalid" };
-    let page = Page::new(look.id.clone(), body)
+    let page = Page::new(look.id.as_str(), body)
         .below("Workflows", call.link(LIST, &[]))
         .beside(parts::status(state));
     Ok(page.into())
@@ -58,7 +59,7 @@ fn rows(definition: &Definition) -> Vec<Markup> {
     for node in definition.nodes.iter().take(NODES) {
         let row = html! {
             tr {
-                th scope="row" { code { (parts::cut(&node.id, 80)) } }
+                th scope="row" { code { (parts::cut(node.id.as_str(), 80)) } }
                 td.wide { (node.name) @if node.disabled { " " span.muted { "left out" } } }
                 td { code { (node.type_id()) } }
                 td.number { (node.inputs.len()) }

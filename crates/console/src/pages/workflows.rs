@@ -73,7 +73,7 @@ fn run_workflows(call: &Call, looks: &[WorkflowLook], from: usize, total: usize)
 fn run_row(call: &Call, look: &WorkflowLook) -> Markup {
     html! {
         tr {
-            th scope="row" { (call.anchor(RUN, &[("workflowId", &look.id)], &look.id)) }
+            th scope="row" { (call.anchor(RUN, &[("workflowId", look.id.as_str())], look.id.as_str())) }
             @match &look.checked {
                 Ok(definition) => {
                     td { (definition.name) } td { (definition.version) } td.number { (definition.nodes.len()) }

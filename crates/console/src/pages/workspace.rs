@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use canon::time::Timestamp;
+use flow::id::RunId;
 use host::runs::Refusal;
 use host::workspaces::{DriftLook, SlotLook, WorkspaceLook};
 use maud::{Markup, html};
@@ -23,7 +24,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     let asked = call.query.text("drift").is_some();
     let reading = Arc::clone(&call);
     let look = guided::blocking(move || {
-        reading.runs().status(&reading.caller, &run_id)?;
+        reading.runs().status(&reading.caller, &RunId::new(run_id.as_str()))?;
         let look = reading.console.workspaces.look(&run_id, &node_id, asked, reading.now.0);
         look.map_err(|cause| unreadable(&cause))
     })

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use canon::time::Timestamp;
+use flow::id::RunId;
 use host::runs::{ApiCode, Refusal};
 use host::workspaces::{WorkspaceLine, WorkspaceList};
 use maud::{Markup, html};
@@ -27,7 +28,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     let reading = Arc::clone(&call);
     let list = guided::blocking(move || {
         // A workspace belongs to its run, and who may not see the run does not see it.
-        let is_visible = |run: &str| reading.runs().status(&reading.caller, run).is_ok();
+        let is_visible = |run: &str| reading.runs().status(&reading.caller, &RunId::new(run)).is_ok();
         let list = reading.console.workspaces.list(&is_visible, (first, PAGE), reading.now.0);
         list.map_err(|cause| unreadable(&cause))
     })

@@ -8,6 +8,7 @@ use canon::time::Timestamp;
 use console::{Console, Facts, Options, SignInLinks};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
+use flow::id::{Principal, Tenant};
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::Tenants;
 use host::plugins::Plugins;
@@ -131,8 +132,8 @@ impl Site {
     /// Creates a run of a workflow that is registered for it, and gives its id.
     pub(crate) async fn run(&self, workflow: &Value, inputs: Value) -> String {
         let caller = Caller {
-            tenant: "default".to_owned(),
-            principal: "test".to_owned(),
+            tenant: Tenant::new("default"),
+            principal: Principal::new("test"),
             scopes: Scope::ALL.to_vec(),
             test: false,
         };
@@ -162,7 +163,7 @@ pub(crate) async fn put_key(
 ) {
     let key = ApiKey {
         id: id.to_owned(),
-        tenant: tenant.to_owned(),
+        tenant: Tenant::new(tenant),
         scopes,
         test: false,
         created_at: 0,

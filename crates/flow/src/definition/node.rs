@@ -5,12 +5,13 @@ use serde_json::{Map, Value};
 use super::NodeIndex;
 use super::expression::Expression;
 use super::node_type::NodeType;
+use crate::id::NodeId;
 
 /// A step of a workflow.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Its id.
-    pub id: String,
+    pub id: NodeId,
     /// Its type.
     pub kind: NodeType,
     /// The name of its type, where a pack brings it.

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::RefusedType;
+use crate::id::NodeId;
 
 /// The longest message, in bytes: a few lines.
 pub const MAX_MESSAGE_BYTES: usize = 1000;
@@ -25,7 +26,7 @@ pub struct Problem {
     pub offending_type_id: Option<String>,
     /// The node that it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_id: Option<String>,
+    pub node_id: Option<NodeId>,
     /// Why the pack that names the type does not serve it.
     #[serde(skip)]
     pub refused: Option<RefusedType>,

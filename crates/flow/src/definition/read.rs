@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use self::fields::Fields;
 use super::{Capabilities, Definition, Graph, Masking, Patterns, Problem, Settings, Variable, VariableKind};
+use crate::id::WorkflowId;
 
 /// The most nodes of one workflow: a run folds to one state in memory.
 const MAX_NODES: usize = 10_000;
@@ -145,7 +146,7 @@ fn build(
     let graph = Graph::new(&nodes, &edges);
     let weight = nodes::weight(&nodes, &edges);
     Some(Definition {
-        id: id?,
+        id: WorkflowId::new(id?),
         name: name?,
         version: version?,
         digest,

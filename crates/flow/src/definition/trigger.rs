@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::Definition;
+use crate::id::NodeId;
 
 /// The most triggers of one workflow that listen: each is a reader of its own for as long as the host lives.
 pub const MAX_LISTENING: usize = 16;
@@ -130,7 +131,7 @@ pub struct Listening {
     /// How long such a message waits before it is tried again the first time.
     pub retry_delay_ms: u64,
     /// The node that gives the message to the run.
-    pub node_id: Option<String>,
+    pub node_id: Option<NodeId>,
     /// Where in the data of the trigger each input is, as JSON pointers. Without any, the members of the message that are variables are it.
     pub inputs: Option<BTreeMap<String, String>>,
     /// Whether it starts runs, as its author says, and as the state of the workflow says.

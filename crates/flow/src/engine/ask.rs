@@ -7,6 +7,7 @@ use super::{Effect, Refusal, TimerKey, guide, ids, nodes};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
 use crate::failure::FailureCode;
+use crate::id::{InterruptId, NodeId};
 use crate::interrupt::{self, Ballot, Decided, Judgement, Reply};
 use crate::state::{Answer, Interrupt, Outcome, RunError};
 
@@ -55,10 +56,11 @@ impl Turn<'_> {
         let count = self.state.nodes[node].interrupts;
         let id = self
             .recorded_text("interruptId")
+            .map(InterruptId::new)
             .unwrap_or_else(|| ids::interrupt_id(&self.state.genesis.run_id, &self.node(node).id, count));
         let key = match self.node(node).config.get("key").and_then(Value::as_str) {
             Some(key) if count == 0 && self.node(node).kind == NodeType::Interrupt => key.to_owned(),
-            _ => id.clone(),
+            _ => id.as_str().to_owned(),
         };
         let mut suspended = question.suspended;
         suspended["interruptId"] = id.as_str().into();
@@ -128,8 +130,8 @@ impl Turn<'_> {
     /// Somebody answered what a node waits for, or one interrupt of it and no other.
     pub(super) fn resolve(
         &mut self,
-        node_id: &str,
-        interrupt_id: Option<&str>,
+        node_id: &NodeId,
+        interrupt_id: Option<&InterruptId>,
         reply: &Reply<'_>,
     ) -> Result<(), Refusal> {
         let &Reply { value, by, .. } = reply;
@@ -142,7 +144,7 @@ impl Turn<'_> {
             });
         };
         // The node has gone on since, and waits for something else.
-        if interrupt_id.is_some_and(|meant| meant != open.id) {
+        if interrupt_id.is_some_and(|meant| *meant != open.id) {
             return Err(Refusal::AlreadyResolved);
         }
         if self.node(node).kind == NodeType::Guided {

@@ -10,6 +10,7 @@ use super::{Effect, StartChild, ids, mapping};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::{EventKind, event_id};
 use crate::failure::FailureCode;
+use crate::id::{RunId, WorkflowId};
 use crate::run::{Parent, RunStatus};
 use crate::state::{Child, NodeStatus, RunError};
 
@@ -20,7 +21,7 @@ impl Turn<'_> {
     }
 
     /// Why a child of that workflow cannot be started.
-    pub(super) fn refuse_child(&self, workflow_id: &str) -> Option<RunError> {
+    pub(super) fn refuse_child(&self, workflow_id: &WorkflowId) -> Option<RunError> {
         let exists = match &self.recorded {
             Some(recorded) => recorded.started(workflow_id),
             None => self.children.exists(workflow_id),
@@ -48,9 +49,14 @@ impl Turn<'_> {
     }
 
     /// Starts a child.
-    pub(super) fn start_child(&mut self, node: NodeIndex, workflow_id: &str, cause: Option<u64>) -> usize {
+    pub(super) fn start_child(
+        &mut self,
+        node: NodeIndex,
+        workflow_id: &WorkflowId,
+        cause: Option<u64>,
+    ) -> usize {
         let state = &self.state.nodes[node];
-        let run_id = self.recorded_text("childRunId").unwrap_or_else(|| {
+        let run_id = self.recorded_text("childRunId").map(RunId::new).unwrap_or_else(|| {
             let place = state.children.len();
             let parent = &self.state.genesis.run_id;
             ids::child_run_id(parent, &self.node(node).id, state.iteration, state.attempt, place)
@@ -105,7 +111,7 @@ impl Turn<'_> {
     }
 
     /// A child waits for somebody, or goes on.
-    pub(super) fn child_waits(&mut self, run_id: &str, status: RunStatus) {
+    pub(super) fn child_waits(&mut self, run_id: &RunId, status: RunStatus) {
         let Some(place) = self.state.child_place(run_id) else { return };
         let child = &self.state.children[place];
         let is_news = child.ended.is_none()
@@ -124,7 +130,7 @@ impl Turn<'_> {
     /// A child ended.
     pub(super) fn child_ended(
         &mut self,
-        run_id: &str,
+        run_id: &RunId,
         status: RunStatus,
         variables: &Map<String, Value>,
         error: Option<RunError>,
@@ -175,7 +181,7 @@ impl Turn<'_> {
         }
         let cause = Some(child.chain);
         let mut names = Vec::new();
-        for (name, from) in mapping::outputs(self.node(node), &child.workflow_id.clone()) {
+        for (name, from) in mapping::outputs(self.node(node), child.workflow_id.clone().as_str()) {
             if let Some(value) = variables.get(from) {
                 self.set_variable(node, name, value, cause);
                 names.push(name.to_owned());

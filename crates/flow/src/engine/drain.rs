@@ -194,8 +194,10 @@ impl Turn<'_> {
             return Map::new();
         }
         let last = last.into_iter();
-        last.map(|node| (self.node(node).id.clone(), Value::Object(self.state.nodes[node].outputs.clone())))
-            .collect()
+        last.map(|node| {
+            (self.node(node).id.to_string(), Value::Object(self.state.nodes[node].outputs.clone()))
+        })
+        .collect()
     }
 
     fn start(&mut self, node: NodeIndex) {

@@ -18,6 +18,7 @@ use super::turn::Turn;
 use super::{Effect, ids};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
+use crate::id::{ArtifactId, NodeId};
 use crate::interrupt::Decided;
 use crate::state::{Answer, NodeStatus, Outcome, Resolution, RunError};
 
@@ -32,7 +33,7 @@ const MAX_WAIT_MS: u64 = 31_536_000_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guide {
     /// The node that asks for it.
-    pub node_id: String,
+    pub node_id: NodeId,
     /// In which iteration.
     pub iteration: u32,
     /// In which attempt.
@@ -79,9 +80,9 @@ pub enum ManifestSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     /// Which artifact.
-    pub artifact_id: String,
+    pub artifact_id: ArtifactId,
     /// Which node.
-    pub node_id: String,
+    pub node_id: NodeId,
 }
 
 /// What a session that is complete leaves.
@@ -221,15 +222,15 @@ impl Turn<'_> {
             }
         }
         let made = self.state.artifacts.iter().filter_map(|(artifact_id, payload)| {
-            let node_id = payload.get("nodeId")?.as_str()?;
-            let place = self.state.place(node_id)?;
-            before[place].then(|| Upstream { artifact_id: artifact_id.clone(), node_id: node_id.to_owned() })
+            let node_id = NodeId::new(payload.get("nodeId")?.as_str()?);
+            let place = self.state.place(&node_id)?;
+            before[place].then(|| Upstream { artifact_id: artifact_id.clone(), node_id })
         });
         made.collect()
     }
 
     /// The session is there.
-    pub(super) fn guide_started(&mut self, node_id: &str, session_id: &str) {
+    pub(super) fn guide_started(&mut self, node_id: &NodeId, session_id: &str) {
         let Some(node) = self.state.place(node_id) else { return };
         let state = &self.state.nodes[node];
         // Suspended without a question is a log that was cut between the two, as at the place of a fork.
@@ -255,7 +256,7 @@ impl Turn<'_> {
     /// The session came to its end, or to none.
     pub(super) fn guide_ended(
         &mut self,
-        node_id: &str,
+        node_id: &NodeId,
         session_id: &str,
         outcome: Result<GuideResult, GuideFailure>,
     ) {
@@ -311,7 +312,7 @@ impl Turn<'_> {
         for Deliverable { path, bytes, sha256, data } in result.deliverables {
             let (run_id, node_id) = (self.state.genesis.run_id.clone(), self.node(node).id.clone());
             let state = &self.state.nodes[node];
-            let id = self.recorded_text("artifactId").unwrap_or_else(|| {
+            let id = self.recorded_text("artifactId").map(ArtifactId::new).unwrap_or_else(|| {
                 ids::deliverable_id(&run_id, &node_id, state.iteration, state.attempt, &path)
             });
             let payload = json!({"artifactId": id, "artifactType": DELIVERABLE, "summary": path});

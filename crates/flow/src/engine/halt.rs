@@ -6,6 +6,7 @@ use super::turn::Turn;
 use super::{DrainPolicy, Effect, Refusal, TimerKey, bounds};
 use crate::definition::NodeIndex;
 use crate::event::EventKind;
+use crate::id::{InterruptId, Principal, RunId};
 use crate::state::RunError;
 
 /// Why a run is cancelled that follows its parent.
@@ -108,8 +109,8 @@ impl Turn<'_> {
     pub(super) fn cancel(
         &mut self,
         reason: Option<String>,
-        by: &str,
-        parent_run_id: Option<String>,
+        by: &Principal,
+        parent_run_id: Option<RunId>,
     ) -> Result<(), Refusal> {
         if self.state.status.is_terminal() {
             return Err(Refusal::Conflict { status: self.state.status });
@@ -120,7 +121,7 @@ impl Turn<'_> {
         let mut payload = json!({"cancelledBy": by, "durationMs": self.elapsed()});
         match (parent_run_id, reason) {
             (Some(parent), _) => {
-                payload["parentRunId"] = parent.into();
+                payload["parentRunId"] = parent.as_str().into();
                 payload["reason"] = PARENT_CANCELLED.into();
             }
             (None, Some(reason)) => payload["reason"] = reason.into(),
@@ -166,7 +167,7 @@ impl Turn<'_> {
         self.end_guide(node);
     }
 
-    pub(super) fn close_interrupt(&mut self, interrupt_id: String, timed: bool) {
+    pub(super) fn close_interrupt(&mut self, interrupt_id: InterruptId, timed: bool) {
         if timed {
             let timer = TimerKey::Interrupt { interrupt_id: interrupt_id.clone() };
             self.ask_host(Effect::ClearTimer { timer });
@@ -178,7 +179,7 @@ impl Turn<'_> {
     pub(super) fn cancel_children(&mut self, node: NodeIndex) {
         let open = self.own_children(node).into_iter().map(|place| &self.state.children[place]);
         let open = open.filter(|child| child.ended.is_none() && child.cancelled_with_parent);
-        let open: Vec<String> = open.map(|child| child.run_id.clone()).collect();
+        let open: Vec<RunId> = open.map(|child| child.run_id.clone()).collect();
         for run_id in open {
             self.ask_host(Effect::CancelChild { run_id });
         }

@@ -9,6 +9,7 @@ use super::turn::Turn;
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
 use crate::failure::FailureCode;
+use crate::id::WorkflowId;
 use crate::state::RunError;
 
 /// The input by which a conformance suite chooses what is tried in its own workflows, where the host serves mocks. It is not part of
@@ -38,7 +39,7 @@ impl Turn<'_> {
         if self.recorded.is_some() {
             return self.recorded_violation();
         }
-        let of_suite = self.children.mocks() && self.definition.id.starts_with("conformance-");
+        let of_suite = self.children.mocks() && self.definition.id.as_str().starts_with("conformance-");
         let inputs = &self.state.genesis.inputs;
         let scenario = inputs.get(SCENARIO).and_then(Value::as_str).filter(|_| of_suite);
         if scenario == Some(RETURNS_NOTHING) {
@@ -77,7 +78,7 @@ impl Turn<'_> {
     }
 
     /// Records that control went to the agent behind a worker, where that is another one than the one that decided.
-    pub(super) fn tell_handoff(&mut self, node: NodeIndex, worker: &str, cause: u64) {
+    pub(super) fn tell_handoff(&mut self, node: NodeIndex, worker: &WorkflowId, cause: u64) {
         let to = match &self.recorded {
             Some(recorded) => recorded.handed_to(self.state.next_sequence),
             None => self.children.agent(worker),

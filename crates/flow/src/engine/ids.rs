@@ -2,56 +2,81 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::id::{ArtifactId, EffectId, InterruptId, NodeId, RunId};
 use crate::run::Genesis;
 
 /// The longest id on the wire.
 pub const MAX_ID_BYTES: usize = 128;
 
 /// The id of an interrupt: readable where it fits, and a digest where it does not.
-pub fn interrupt_id(run_id: &str, node_id: &str, count: u32) -> String {
+pub fn interrupt_id(run_id: &RunId, node_id: &NodeId, count: u32) -> InterruptId {
     let readable = format!("{run_id}:{node_id}:{count}");
     if readable.len() <= MAX_ID_BYTES {
-        return readable;
+        return InterruptId::new(readable);
     }
-    format!("int_{}", digest(&[run_id, node_id, &count.to_string()]))
+    InterruptId::new(format!("int_{}", digest(&[run_id.as_str(), node_id.as_str(), &count.to_string()])))
 }
 
 /// The id of a child run. Starting it twice starts it once.
-pub fn child_run_id(run_id: &str, node_id: &str, iteration: u32, attempt: u32, place: usize) -> String {
+///
+/// A child is in the shard of its parent. Earlier versions derived the id without the shard: whatever is in a log counts, and this is
+/// asked only for a child that is not in one. The id of a parent that has no shard in it gives none to its children.
+pub fn child_run_id(run_id: &RunId, node_id: &NodeId, iteration: u32, attempt: u32, place: usize) -> RunId {
     let parts = [iteration.to_string(), attempt.to_string(), place.to_string()];
-    format!("run_{}", digest(&[run_id, node_id, &parts[0], &parts[1], &parts[2]]))
+    let mut digits = digest(&[run_id.as_str(), node_id.as_str(), &parts[0], &parts[1], &parts[2]]);
+    if let Some(shard) = run_id.written_shard() {
+        digits.replace_range(12..15, &format!("{:03x}", shard.number()));
+    }
+    RunId::new(format!("run_{digits}"))
 }
 
 /// The id of a call of a tool: the same in a replay as in the run that it repeats.
-pub fn call_id(node_id: &str, iteration: u32, attempt: u32, place: usize) -> String {
+pub fn call_id(node_id: &NodeId, iteration: u32, attempt: u32, place: usize) -> String {
     let parts = [iteration.to_string(), attempt.to_string(), place.to_string()];
-    format!("call_{}", digest(&[node_id, &parts[0], &parts[1], &parts[2]]))
+    format!("call_{}", digest(&[node_id.as_str(), &parts[0], &parts[1], &parts[2]]))
 }
 
 /// The id of an artifact of a node.
-pub fn artifact_id(run_id: &str, node_id: &str, iteration: u32) -> String {
-    format!("art_{}", digest(&[run_id, node_id, &iteration.to_string()]))
+pub fn artifact_id(run_id: &RunId, node_id: &NodeId, iteration: u32) -> ArtifactId {
+    ArtifactId::new(format!("art_{}", digest(&[run_id.as_str(), node_id.as_str(), &iteration.to_string()])))
 }
 
 /// The id of the guided session of an attempt of a node. Starting it twice starts it once.
-pub fn session_id(genesis: &Genesis, node_id: &str, iteration: u32, attempt: u32) -> String {
+pub fn session_id(genesis: &Genesis, node_id: &NodeId, iteration: u32, attempt: u32) -> String {
     let parts = [iteration.to_string(), attempt.to_string()];
-    format!("sess_{}", digest(&[&genesis.tenant, &genesis.run_id, node_id, &parts[0], &parts[1]]))
+    format!(
+        "sess_{}",
+        digest(&[genesis.tenant.as_str(), genesis.run_id.as_str(), node_id.as_str(), &parts[0], &parts[1]])
+    )
 }
 
 /// The id of the artifact that a file becomes which an agent handed over.
-pub fn deliverable_id(run_id: &str, node_id: &str, iteration: u32, attempt: u32, path: &str) -> String {
+pub fn deliverable_id(
+    run_id: &RunId,
+    node_id: &NodeId,
+    iteration: u32,
+    attempt: u32,
+    path: &str,
+) -> ArtifactId {
     let parts = [iteration.to_string(), attempt.to_string()];
-    format!("art_{}", digest(&[run_id, node_id, &parts[0], &parts[1], path]))
+    ArtifactId::new(format!(
+        "art_{}",
+        digest(&[run_id.as_str(), node_id.as_str(), &parts[0], &parts[1], path])
+    ))
 }
 
 /// The identity under which an effect is made at most once, however often its node is tried.
-pub fn logical_invocation_id(genesis: &Genesis, node_id: &str, ordinal: u32, provider_key: &str) -> String {
+pub fn logical_invocation_id(
+    genesis: &Genesis,
+    node_id: &NodeId,
+    ordinal: u32,
+    provider_key: &str,
+) -> EffectId {
     let text = format!(
         "openwop:activity:v2\0{}\0{}\0{node_id}\0{ordinal}\0{provider_key}",
         genesis.tenant, genesis.run_id
     );
-    base64url(&Sha256::digest(text.as_bytes()))
+    EffectId::new(base64url(&Sha256::digest(text.as_bytes())))
 }
 
 /// Sixteen bytes of a digest over parts that cannot run into each other.
@@ -93,8 +118,21 @@ mod tests {
 
     #[test]
     fn an_id_that_would_be_too_long_is_a_digest() {
-        assert_eq!(interrupt_id("r", "gate", 0), "r:gate:0");
-        let long = interrupt_id("r", &"n".repeat(MAX_ID_BYTES), 0);
-        assert!(long.len() <= MAX_ID_BYTES && long != interrupt_id("r", &"n".repeat(MAX_ID_BYTES), 1));
+        let (run, node) = (RunId::new("r"), NodeId::new("n".repeat(MAX_ID_BYTES)));
+        assert_eq!(interrupt_id(&run, &NodeId::new("gate"), 0), "r:gate:0");
+        let long = interrupt_id(&run, &node, 0);
+        assert!(long.as_str().len() <= MAX_ID_BYTES && long != interrupt_id(&run, &node, 1));
+    }
+
+    #[test]
+    fn a_child_is_in_the_shard_of_its_parent() {
+        let node = NodeId::new("n");
+        let parent = RunId::new("run_01a2b3c4d5e67ab0123456789abcdef0");
+        let child = child_run_id(&parent, &node, 0, 0, 0);
+        let grandchild = child_run_id(&child, &node, 0, 0, 0);
+        assert_eq!((child.shard(), grandchild.shard()), (parent.shard(), parent.shard()));
+        assert_ne!(child, child_run_id(&parent, &node, 0, 0, 1));
+        // A parent whose id has no shard in it: its children have the ids that they always had.
+        assert_eq!(child_run_id(&RunId::new("r"), &node, 0, 0, 0), "run_4220d5030716f023ab261972d2939bff");
     }
 }

@@ -6,6 +6,7 @@
 
 use super::ids;
 use crate::definition::Definition;
+use crate::id::{EffectId, RunId};
 use crate::run::Genesis;
 use crate::state::RunState;
 
@@ -13,14 +14,14 @@ use crate::state::RunState;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inherited {
     /// The identity of the work in the source.
-    pub source: String,
+    pub source: EffectId,
     /// Its identity in the fork.
-    pub own: String,
+    pub own: EffectId,
 }
 
 /// What a fork takes over from its source, as of the place where it begins: the record of the last work of every node that waited.
-pub fn inherited(definition: &Definition, state: &RunState, source_run_id: &str) -> Vec<Inherited> {
-    let source = Genesis { run_id: source_run_id.to_owned(), ..(*state.genesis).clone() };
+pub fn inherited(definition: &Definition, state: &RunState, source_run_id: &RunId) -> Vec<Inherited> {
+    let source = Genesis { run_id: source_run_id.clone(), ..(*state.genesis).clone() };
     let waited = state.under_way(definition).into_iter().filter(|node| {
         // A fork at another place has other nodes under way; one that never waited has left nothing.
         definition.nodes[*node].kind.is_called() && state.nodes[*node].interrupts > 0

@@ -6,6 +6,7 @@ use super::turn::Turn;
 use super::{Effect, Refusal, TimerKey, Told, bounds, nodes};
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
+use crate::id::NodeId;
 use crate::run::RunStatus;
 use crate::state::{Answer, NodeStatus, RunError};
 
@@ -153,7 +154,7 @@ impl Turn<'_> {
     /// An effect was made, or failed.
     pub(super) fn activity_done(
         &mut self,
-        node_id: &str,
+        node_id: &NodeId,
         ordinal: u32,
         told: Vec<Told>,
         outcome: Result<serde_json::Value, RunError>,
@@ -180,7 +181,7 @@ impl Turn<'_> {
     /// now, because it is paused or over, may still come with the end of the effect.
     pub(super) fn activity_tells(
         &mut self,
-        node_id: &str,
+        node_id: &NodeId,
         ordinal: u32,
         told: Vec<Told>,
     ) -> Result<(), Refusal> {
@@ -191,7 +192,7 @@ impl Turn<'_> {
     }
 
     /// The node that waits for this effect of its own.
-    fn awaiting(&self, node_id: &str, ordinal: u32) -> Option<NodeIndex> {
+    fn awaiting(&self, node_id: &NodeId, ordinal: u32) -> Option<NodeIndex> {
         let node = self.state.place(node_id)?;
         let state = &self.state.nodes[node];
         // A fork may begin between the two events that suspend a node: it works again then, and waits for nobody.

@@ -17,6 +17,7 @@ use super::turn::Turn;
 use super::{Children, Decision, Limits};
 use crate::definition::Definition;
 use crate::event::{Event, EventKind, event_id, size};
+use crate::id::{NodeId, RunId, WorkflowId};
 use crate::run::SharedGenesis;
 use crate::state::{RunError, RunState};
 
@@ -24,14 +25,14 @@ use crate::state::{RunError, RunState};
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// Its id.
-    pub run_id: &'a str,
+    pub run_id: &'a RunId,
     /// All its events, from the first.
     pub events: &'a [Event],
 }
 
 impl Source<'_> {
     /// The events before a place, as the fork has them: they name the fork's own events as their causes.
-    pub fn copied(&self, run_id: &str, before: u64) -> Vec<Event> {
+    pub fn copied(&self, run_id: &RunId, before: u64) -> Vec<Event> {
         let prefix = event_id(self.run_id, 0);
         let prefix = prefix.strip_suffix('0').unwrap_or(&prefix);
         let own = event_id(run_id, 0);
@@ -59,8 +60,8 @@ pub(super) struct Recorded<'a> {
 
 impl<'a> Recorded<'a> {
     /// Whether a child of that workflow was started.
-    pub(super) fn started(&self, workflow_id: &str) -> bool {
-        self.workflows.contains(workflow_id)
+    pub(super) fn started(&self, workflow_id: &WorkflowId) -> bool {
+        self.workflows.contains(workflow_id.as_str())
     }
 
     /// Whether the run was paused by the event of that sequence.
@@ -112,14 +113,12 @@ impl<'a> Recorded<'a> {
         &mut self,
         sequence: u64,
         kind: &EventKind,
-        node_id: Option<&str>,
+        node_id: Option<&NodeId>,
     ) -> Option<Value> {
         let ended = self.source.events.last().is_some_and(|event| event.kind.is_terminal());
         let difference = match self.at(sequence) {
             _ if self.diverged => None,
-            Some(event) if event.kind != *kind || event.node_id.as_deref() != node_id => {
-                Some("type-mismatch")
-            }
+            Some(event) if event.kind != *kind || event.node_id.as_ref() != node_id => Some("type-mismatch"),
             None if ended => Some("extra"),
             _ => None,
         }?;
@@ -252,11 +251,11 @@ mod tests {
             causation_id: cause.map(str::to_owned),
         };
         let events = [event(0, None), event(1, Some("evt_source_0")), event(2, Some("evt_other_9"))];
-        let source = Source { run_id: "source", events: &events };
-        let copy = source.copied("fork", 3);
+        let source = Source { run_id: &RunId::new("source"), events: &events };
+        let copy = source.copied(&RunId::new("fork"), 3);
         assert_eq!(copy.iter().map(|event| event.sequence).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(copy[1].causation_id.as_deref(), Some("evt_fork_0"));
         assert_eq!(copy[2].causation_id.as_deref(), Some("evt_other_9"));
-        assert_eq!(source.copied("fork", 1).len(), 1);
+        assert_eq!(source.copied(&RunId::new("fork"), 1).len(), 1);
     }
 }

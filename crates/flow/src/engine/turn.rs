@@ -100,8 +100,8 @@ impl<'a> Turn<'a> {
             }
             Input::Resolve { node_id, interrupt_id, resume_value: value, by, grants, via } => {
                 bounds::check_answer("resumeValue", &value)?;
-                let reply = Reply { value: &value, by: &by, grants: &grants, via };
-                self.resolve(&node_id, interrupt_id.as_deref(), &reply)?;
+                let reply = Reply { value: &value, by: by.as_str(), grants: &grants, via };
+                self.resolve(&node_id, interrupt_id.as_ref(), &reply)?;
             }
             Input::Assign { variables } => self.assign(&variables)?,
             Input::Cancel { reason, by, parent_run_id } => self.cancel(reason, &by, parent_run_id)?,
@@ -146,7 +146,7 @@ impl<'a> Turn<'a> {
     /// Tells where a run that is repeated goes another way than it did.
     fn compare(&mut self, kind: &EventKind, node: Option<NodeIndex>) {
         if let Some(recorded) = &mut self.recorded {
-            let node_id = node.map(|node| self.definition.nodes[node].id.as_str());
+            let node_id = node.map(|node| &self.definition.nodes[node].id);
             if let Some(diverged) = recorded.compare(self.state.next_sequence, kind, node_id) {
                 self.push(EventKind::ReplayDiverged, None, diverged, None);
             }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Event, EventKind, event_id};
+use crate::id::{NodeId, RunId};
 
 /// The version of the log's format that this program writes.
 pub const LOG_SCHEMA_VERSION: u32 = 2;
@@ -29,13 +30,13 @@ struct Written<'e> {
 }
 
 /// The JSON text of an event.
-pub fn encode(run_id: &str, event: &Event) -> String {
+pub fn encode(run_id: &RunId, event: &Event) -> String {
     let written = Written {
         causation_id: event.causation_id.as_deref(),
         event_id: event_id(run_id, event.sequence),
-        node_id: event.node_id.as_deref(),
+        node_id: event.node_id.as_ref().map(NodeId::as_str),
         payload: &event.payload,
-        run_id,
+        run_id: run_id.as_str(),
         sequence: event.sequence,
         timestamp: event.timestamp.to_rfc3339(),
         r#type: event.kind.as_str(),
@@ -70,7 +71,7 @@ pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
     Ok(Event {
         sequence: document.get("sequence").and_then(Value::as_u64).ok_or(DecodeError::Member("sequence"))?,
         kind: EventKind::parse(&text(&document, "type")?),
-        node_id: text(&document, "nodeId").ok(),
+        node_id: document.get("nodeId").and_then(Value::as_str).map(NodeId::new),
         timestamp: Timestamp::parse(&text(&document, "timestamp")?)
             .ok_or(DecodeError::Member("timestamp"))?,
         causation_id: text(&document, "causationId").ok(),
@@ -92,11 +93,11 @@ mod tests {
         let event = Event {
             sequence: 7,
             kind: EventKind::NodeStarted,
-            node_id: Some("a".into()),
+            node_id: Some(NodeId::new("a")),
             payload,
             timestamp: Timestamp(1_793_000_000_123),
             causation_id: Some("evt_r_6".into()),
         };
-        assert_eq!(decode(encode("r", &event).as_bytes()).unwrap(), event);
+        assert_eq!(decode(encode(&RunId::new("r"), &event).as_bytes()).unwrap(), event);
     }
 }

@@ -27,7 +27,7 @@ impl RunState {
         self.last_event_at = Some(event.timestamp);
         self.bytes = self.bytes.saturating_add(size::of_event(event));
         self.schedule.last_steps = 0;
-        let node = event.node_id.as_deref().and_then(|id| self.place(id));
+        let node = event.node_id.as_ref().and_then(|id| self.place(id));
         if let Some(node) = node {
             self.nodes[node].last_sequence = Some(event.sequence);
         }

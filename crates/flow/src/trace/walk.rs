@@ -9,6 +9,7 @@ use super::{Attribute, MAX_MOMENTS, MAX_SPANS, Moment, Outcome, PROTOCOL_VERSION
 use super::{interrupt_span, node_span, run_span, trace_id};
 use crate::engine::COST_ATTRIBUTES;
 use crate::event::{Event, EventKind};
+use crate::id::NodeId;
 use crate::redact;
 use crate::run::{ForkMode, Genesis};
 
@@ -78,7 +79,7 @@ impl<'g> Walk<'g> {
             self.end = self.end.max(at);
             self.note(event, at);
         }
-        let node_id = event.node_id.as_deref().unwrap_or_default();
+        let node_id = event.node_id.as_ref().map(NodeId::as_str).unwrap_or_default();
         match &event.kind {
             EventKind::NodeStarted => self.begin(node_id, event, at),
             EventKind::NodeCompleted => self.finish(node_id, event, at, Outcome::Ok, is_copied),
@@ -121,22 +122,22 @@ impl<'g> Walk<'g> {
         let genesis = self.genesis;
         let mut attributes = self.common();
         attributes.push(("openwop.protocol_version", text(PROTOCOL_VERSION)));
-        attributes.push(("openwop.tenant_id", text(&genesis.tenant)));
+        attributes.push(("openwop.tenant_id", text(genesis.tenant.as_str())));
         attributes.extend(genesis.scope_id.as_deref().map(|scope| ("openwop.scope_id", text(scope))));
         if !genesis.tags.is_empty() {
             let tags = genesis.tags.iter().map(|tag| redact::text(tag).into_owned()).collect();
             attributes.push(("openwop.run.tags", Attribute::Texts(tags)));
         }
         if let Some(parent) = genesis.parent.as_ref().filter(|_| genesis.fork.is_none()) {
-            attributes.push(("openwop.parent.run_id", text(&parent.run_id)));
-            attributes.push(("openwop.parent.node_id", text(&parent.node_id)));
+            attributes.push(("openwop.parent.run_id", text(parent.run_id.as_str())));
+            attributes.push(("openwop.parent.node_id", text(parent.node_id.as_str())));
         }
         if let Some(fork) = &genesis.fork {
             let mode = match fork.mode {
                 ForkMode::Replay => "replay",
                 ForkMode::Branch => "branch",
             };
-            attributes.push(("openwop.replay.source_run_id", text(&fork.source_run_id)));
+            attributes.push(("openwop.replay.source_run_id", text(fork.source_run_id.as_str())));
             attributes.push(("openwop.replay.from_seq", Attribute::Integer(fork.from_sequence)));
             attributes.push(("openwop.replay.mode", text(mode)));
             attributes.push(("openwop.replay.diverged", Attribute::Flag(self.diverged)));
@@ -147,7 +148,7 @@ impl<'g> Walk<'g> {
         }
         let run = Span {
             trace_id: self.trace_id,
-            span_id: run_span(&genesis.run_id),
+            span_id: run_span(genesis.run_id.as_str()),
             parent_id: genesis.trace.map(|parent| parent.span_id),
             name: "openwop.run".to_owned(),
             start: self.start,
@@ -155,7 +156,7 @@ impl<'g> Walk<'g> {
             attributes,
             moments: self.moments,
             moments_left_out: self.moments_left_out,
-            link: source.map(|source| (trace_id(source), run_span(&source.run_id))),
+            link: source.map(|source| (trace_id(source), run_span(source.run_id.as_str()))),
             outcome: self.outcome,
         };
         let mut spans = vec![run];
@@ -165,8 +166,8 @@ impl<'g> Walk<'g> {
 
     fn common(&self) -> Vec<(&'static str, Attribute)> {
         vec![
-            ("openwop.run_id", text(&self.genesis.run_id)),
-            ("openwop.workflow_id", text(&self.genesis.workflow_id)),
+            ("openwop.run_id", text(self.genesis.run_id.as_str())),
+            ("openwop.workflow_id", text(self.genesis.workflow_id.as_str())),
         ]
     }
 
@@ -223,8 +224,8 @@ impl<'g> Walk<'g> {
         attributes.push(("openwop.node_type", node_type));
         attributes.push(("openwop.node_attempt", Attribute::Integer(number.into())));
         attributes.extend(more);
-        let span_id = node_span(&self.genesis.run_id, node_id, iteration, number);
-        self.push(span_id, run_span(&self.genesis.run_id), name, (start, at), attributes, outcome);
+        let span_id = node_span(self.genesis.run_id.as_str(), node_id, iteration, number);
+        self.push(span_id, run_span(self.genesis.run_id.as_str()), name, (start, at), attributes, outcome);
     }
 
     fn ask(&mut self, node_id: &str, event: &Event, at: Timestamp) {
@@ -250,7 +251,7 @@ impl<'g> Walk<'g> {
 
     fn close_question(&mut self, interrupt_id: &str, at: Timestamp) {
         let Some(question) = self.interrupts.remove(interrupt_id) else { return };
-        let run_id = &self.genesis.run_id;
+        let run_id = self.genesis.run_id.as_str();
         let parent = self.nodes.get(&question.node_id).map_or_else(
             || run_span(run_id),
             |attempt| node_span(run_id, &question.node_id, attempt.iteration, attempt.attempt),

@@ -3,6 +3,7 @@
 use flow::definition::{Capabilities, Definition, NodeType};
 use flow::engine::bounds::MAX_REASONING_BYTES;
 use flow::event::{EventKind, event_id};
+use flow::id::RunId;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -119,7 +120,7 @@ fn a_call_of_a_tool_and_its_return_belong_together() {
     assert_eq!((called.len(), returned.len()), (2, 2));
     for (call, answer) in called.iter().zip(&returned) {
         assert_eq!(call.payload["callId"], answer.payload["callId"]);
-        assert_eq!(answer.causation_id.as_deref(), Some(event_id("r", call.sequence).as_str()));
+        assert_eq!(answer.causation_id.as_deref(), Some(event_id(&RunId::new("r"), call.sequence).as_str()));
         for (today, before) in [("toolName", "toolId"), ("inputs", "arguments")] {
             assert_eq!(call.payload[today], call.payload[before], "both names of the same");
         }

@@ -5,6 +5,7 @@ use flow::definition::{Capabilities, Definition};
 use flow::engine::bounds::{MAX_ROUND_BYTES, MAX_ROUNDS, MAX_VALUE_BYTES, MAX_VALUE_DEPTH};
 use flow::engine::{Input, Limits, Refusal, decide};
 use flow::event::wire;
+use flow::id::{NodeId, Principal, RunId, WorkflowId};
 use flow::interrupt::Via;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ fn a_value_that_grows_with_every_round_ends_at_a_bound() {
         assert_eq!(error.code, "validation_error");
         assert!(error.message.contains(word), "{}", error.message);
         for event in &world.run().events {
-            wire::decode(wire::encode("r", event).as_bytes()).unwrap();
+            wire::decode(wire::encode(&RunId::new("r"), event).as_bytes()).unwrap();
         }
     }
 }
@@ -215,14 +216,14 @@ fn a_conversation_votes_and_pauses_end_at_a_bound_and_what_decides_is_still_take
     state.rounds.count = MAX_ROUNDS - 1;
     let mut give = |input: Input| {
         let run = world.run();
-        decide(&run.definition, &mut state, input, world.now, &world.limits, &|_: &str| true)
+        decide(&run.definition, &mut state, input, world.now, &world.limits, &|_: &WorkflowId| true)
             .map(|_| state.status)
     };
     let accept = |voter: &str| Input::Resolve {
-        node_id: "n".into(),
+        node_id: NodeId::new("n"),
         interrupt_id: None,
         resume_value: json!({"action": "accept", "voter": voter}),
-        by: "somebody".into(),
+        by: Principal::new("somebody"),
         grants: Vec::new(),
         via: Via::Key,
     };

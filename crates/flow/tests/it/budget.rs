@@ -6,6 +6,7 @@ use canon::time::Timestamp;
 use flow::definition::{Capabilities, Definition};
 use flow::engine::{Effect, Input, Limits, decide};
 use flow::event::{EventKind, wire};
+use flow::id::{NodeId, Principal, RunId, WorkflowId};
 use flow::run::RunStatus;
 use flow::state::RunState;
 use serde_json::{Value, json};
@@ -130,7 +131,7 @@ fn a_decision_that_records_too_much_fails_its_run_within_the_limit() {
         world.create("w");
         exceeded(&world, "append-bytes", "append_limit_exceeded", 100_000);
         let run = &world.runs["r"];
-        let bytes: usize = run.events.iter().map(|event| wire::encode("r", event).len()).sum();
+        let bytes: usize = run.events.iter().map(|event| wire::encode(&RunId::new("r"), event).len()).sum();
         assert!(bytes < 110_000, "{nodes} nodes: {bytes} bytes");
         assert!(run.events.len() < 60, "{nodes} nodes: {} events", run.events.len());
     }
@@ -153,7 +154,7 @@ fn a_run_whose_outputs_are_too_large_to_record_fails() {
     world.limits = Limits { max_append_bytes: 50_000, ..Limits::default() };
     for place in 0..8 {
         let value = json!({"big": "y".repeat(10_000)});
-        world.outcomes.entry(format!("n{place}")).or_default().push_back(Ok(value));
+        world.outcomes.entry(NodeId::new(format!("n{place}"))).or_default().push_back(Ok(value));
     }
     world.create("w");
     exceeded(&world, "append-bytes", "append_limit_exceeded", 50_000);
@@ -181,7 +182,7 @@ fn a_run_whose_log_is_too_large_fails_and_can_be_cancelled() {
         world.pass(10);
     }
     world.limits = Limits { max_run_bytes: 1000, max_append_bytes: 1, ..Limits::default() };
-    let cancel = Input::Cancel { reason: None, by: "me".into(), parent_run_id: None };
+    let cancel = Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None };
     world.give("r", cancel).unwrap();
     assert_eq!(world.status(), RunStatus::Cancelled);
 }
@@ -199,7 +200,8 @@ fn effects_of_a_decision_that_exceeds_a_limit_are_not_made() {
     let mut state = RunState::new(&definition, Arc::new(genesis));
     let limits = Limits { max_append_bytes: 100_000, ..Limits::default() };
     let decision =
-        decide(&definition, &mut state, Input::Create, Timestamp(5), &limits, &|_: &str| true).unwrap();
+        decide(&definition, &mut state, Input::Create, Timestamp(5), &limits, &|_: &WorkflowId| true)
+            .unwrap();
     assert_eq!(state.status, RunStatus::Failed);
     let made = decision.effects.iter().filter(|effect| !matches!(effect, Effect::ClearTimer { .. }));
     assert_eq!(made.collect::<Vec<_>>(), Vec::<&Effect>::new());
@@ -227,7 +229,7 @@ fn patterns_that_take_too_much_together_are_refused() {
     let definition = Definition::load(&document(2000), 1 << 20).unwrap();
     let genesis = World::new(&[workflow("w", &nodes, &[])]).genesis("r", "w", json!({}), json!({}));
     let mut state = RunState::new(&definition, Arc::new(genesis));
-    let all = |_: &str| true;
+    let all = |_: &WorkflowId| true;
     let decision =
         decide(&definition, &mut state, Input::Create, Timestamp(5), &Limits::default(), &all).unwrap();
     let kinds: Vec<_> = decision.events.iter().map(|event| event.kind.as_str()).collect();

@@ -1,6 +1,7 @@
 //! Every event names what led to it.
 
 use flow::event::{Event, EventKind, event_id};
+use flow::id::{NodeId, RunId};
 use flow::run::RunStatus;
 use flow::state::RunError;
 use serde_json::json;
@@ -11,7 +12,7 @@ use crate::driver::{World, workflow};
 fn caused(world: &World, effect: (EventKind, usize), cause: (EventKind, usize)) {
     let nth = |(kind, place): &(EventKind, usize)| world.find(kind.clone())[*place].clone();
     let (told, because): (Event, Event) = (nth(&effect), nth(&cause));
-    let expected = event_id("r", because.sequence);
+    let expected = event_id(&RunId::new("r"), because.sequence);
     assert_eq!(told.causation_id.as_deref(), Some(expected.as_str()), "{effect:?} by {cause:?}");
 }
 
@@ -41,10 +42,11 @@ fn workers_begin_and_a_dispatch_ends_because_of_the_decision() {
         assert_eq!(world.status(), status);
         let decided = (EventKind::OrchestratorDecided, 0);
         caused(&world, (EventKind::NodeDispatched, 0), decided.clone());
-        let ends = world.run().events.iter().filter(|event| event.node_id.as_deref() == Some("d"));
+        let ends =
+            world.run().events.iter().filter(|event| event.node_id.as_ref().map(NodeId::as_str) == Some("d"));
         let ended =
             ends.filter(|event| matches!(event.kind, EventKind::NodeCompleted | EventKind::NodeFailed));
-        let decided = event_id("r", world.find(decided.0)[0].sequence);
+        let decided = event_id(&RunId::new("r"), world.find(decided.0)[0].sequence);
         assert_eq!(ended.map(|event| event.causation_id.clone()).next(), Some(Some(decided)), "{work}");
     }
 }
@@ -54,7 +56,7 @@ fn a_child_begins_because_its_parent_called_it() {
     let parent = workflow("w", &[("call", "core.subWorkflow", json!({"workflowId": "child"}))], &[]);
     let mut world = World::new(&[parent, workflow("child", &[("n", "core.noop", json!({}))], &[])]);
     world.create("w");
-    let called = event_id("r", world.find(EventKind::NodeDispatched)[0].sequence);
+    let called = event_id(&RunId::new("r"), world.find(EventKind::NodeDispatched)[0].sequence);
     let (_, child) = world.children().remove(0);
     assert_eq!(world.runs[&child].events[0].causation_id.as_deref(), Some(called.as_str()));
     let own: Vec<String> = world.shape("r").into_iter().filter(|line| line.contains("call")).collect();
@@ -71,7 +73,7 @@ fn another_attempt_and_the_end_of_a_run_are_because_of_a_failure() {
     document["settings"]["maxRetries"] = 1.into();
     let mut world = World::new(&[document]);
     let broken = || Err(RunError::new("broken", "it broke"));
-    world.outcomes.insert("e".into(), [broken(), broken()].into());
+    world.outcomes.insert(NodeId::new("e"), [broken(), broken()].into());
     world.create("w");
     world.pass(60_000);
     assert_eq!(world.find(EventKind::NodeRetried)[0].payload["lastError"]["code"], "broken");

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use flow::definition::{Capabilities, Definition};
+use flow::id::NodeId;
 use serde_json::{Value, json};
 
 fn fixtures() -> Option<PathBuf> {
@@ -237,7 +238,7 @@ fn types_behind_a_gate_are_refused_where_it_is_closed() {
         let told = problems.iter().any(|problem| {
             problem.required_capability == Some(capability)
                 && problem.offending_type_id.as_deref() == Some(type_id)
-                && problem.node_id.as_deref() == Some("a")
+                && problem.node_id.as_ref().map(NodeId::as_str) == Some("a")
         });
         assert!(told, "{type_id}: {problems:?}");
     }

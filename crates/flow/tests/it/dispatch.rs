@@ -1,6 +1,7 @@
 //! Supervisors and their workers.
 
 use flow::event::EventKind;
+use flow::id::{Principal, RunId, WorkflowId};
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -18,13 +19,13 @@ fn world(workers: &[&str], config: Value) -> World {
     unique.dedup();
     documents.extend(unique.iter().map(|id| workflow(id, &[("n", "core.noop", json!({}))], &[])));
     let mut world = World::new(&documents);
-    world.by_hand = unique.iter().map(|id| (*id).to_owned()).collect();
+    world.by_hand = unique.iter().map(|id| WorkflowId::new(*id)).collect();
     world.create("w");
     world
 }
 
-fn child(world: &World, workflow_id: &str) -> String {
-    world.children().into_iter().find(|(id, _)| id == workflow_id).unwrap().1
+fn child(world: &World, workflow_id: &str) -> RunId {
+    world.children().into_iter().find(|(id, _)| *id == *workflow_id).unwrap().1
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn how_several_workers_are_joined() {
         let mut seen = Vec::new();
         for (id, status) in ends {
             let run_id = child(&world, id);
-            world.end_child(&run_id, *status, json!({}));
+            world.end_child(run_id.as_str(), *status, json!({}));
             seen.push(run_id);
         }
         assert_eq!(world.status(), status, "{policy} {ends:?}");
@@ -107,10 +108,10 @@ fn workers_wait_for_a_place_and_none_is_dropped() {
     let config = json!({"fanOutPolicy": "parallel", "maxConcurrency": 2});
     let mut world = world(&["a", "b", "c", "d"], config);
     assert_eq!(world.started, ["a", "b"]);
-    world.end_child(&child(&world, "b"), RunStatus::Completed, json!({}));
+    world.end_child(child(&world, "b").as_str(), RunStatus::Completed, json!({}));
     assert_eq!(world.started, ["a", "b", "c"]);
     for id in ["a", "c", "d"] {
-        world.end_child(&child(&world, id), RunStatus::Completed, json!({}));
+        world.end_child(child(&world, id).as_str(), RunStatus::Completed, json!({}));
     }
     assert_eq!(world.status(), RunStatus::Completed);
 }
@@ -119,8 +120,8 @@ fn workers_wait_for_a_place_and_none_is_dropped() {
 fn the_last_to_end_decides_what_stays() {
     let config = json!({"fanOutPolicy": "parallel", "outputMapping": {"result": "x"}});
     let mut world = world(&["a", "b"], config);
-    world.end_child(&child(&world, "b"), RunStatus::Completed, json!({"x": "of b"}));
-    world.end_child(&child(&world, "a"), RunStatus::Completed, json!({"x": "of a"}));
+    world.end_child(child(&world, "b").as_str(), RunStatus::Completed, json!({"x": "of b"}));
+    world.end_child(child(&world, "a").as_str(), RunStatus::Completed, json!({"x": "of a"}));
     assert_eq!(world.snapshot("r")["variables"]["result"], "of a");
 }
 
@@ -128,7 +129,7 @@ fn the_last_to_end_decides_what_stays() {
 fn a_worker_that_does_not_complete_gives_nothing() {
     for status in [RunStatus::Failed, RunStatus::Cancelled] {
         let mut world = world(&["a"], json!({"outputMapping": {"result": "x"}}));
-        world.end_child(&child(&world, "a"), status, json!({"x": 1}));
+        world.end_child(child(&world, "a").as_str(), status, json!({"x": 1}));
         assert_eq!(world.snapshot("r")["error"]["code"], "child_failed");
         assert!(world.snapshot("r")["variables"].get("result").is_none());
     }
@@ -143,7 +144,7 @@ fn workers_that_are_not_started() {
     for (config, workers, code) in cases {
         let mut world = world(&workers, config);
         if !world.children().is_empty() {
-            world.end_child(&child(&world, "a"), RunStatus::Completed, json!({}));
+            world.end_child(child(&world, "a").as_str(), RunStatus::Completed, json!({}));
         }
         assert_eq!(world.snapshot("r")["error"]["code"], code);
     }
@@ -252,7 +253,8 @@ fn a_child_gives_what_it_has_and_ends_with_its_parent_unless_it_is_not_to() {
     ] {
         let mut world = call(follows.clone());
         let (_, child) = world.children().remove(0);
-        let cancel = flow::engine::Input::Cancel { reason: None, by: "me".into(), parent_run_id: None };
+        let cancel =
+            flow::engine::Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None };
         world.give("r", cancel).unwrap();
         assert_eq!(world.runs[&child].state.status, after, "{follows}");
     }

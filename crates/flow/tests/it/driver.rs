@@ -9,6 +9,7 @@ use flow::engine::{
     self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide,
 };
 use flow::event::{Event, EventKind, event_id, wire};
+use flow::id::{EffectId, NodeId, Principal, RunId, Tenant, WorkflowId};
 use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
@@ -28,47 +29,47 @@ pub(crate) struct Run {
 
 /// All runs, and the time.
 pub(crate) struct World {
-    pub(crate) definitions: BTreeMap<String, Arc<Definition>>,
-    pub(crate) runs: BTreeMap<String, Run>,
+    pub(crate) definitions: BTreeMap<WorkflowId, Arc<Definition>>,
+    pub(crate) runs: BTreeMap<RunId, Run>,
     pub(crate) now: Timestamp,
     pub(crate) limits: Limits,
-    pub(crate) timers: BTreeSet<(Timestamp, String, TimerKey)>,
+    pub(crate) timers: BTreeSet<(Timestamp, RunId, TimerKey)>,
     /// What effects give; those of nodes that are not here wait for [`World::perform`].
-    pub(crate) outcomes: BTreeMap<String, VecDeque<Result<Value, RunError>>>,
+    pub(crate) outcomes: BTreeMap<NodeId, VecDeque<Result<Value, RunError>>>,
     /// How often each effect was asked for, by its identity.
-    pub(crate) asked: BTreeMap<String, u32>,
+    pub(crate) asked: BTreeMap<EffectId, u32>,
     /// What was asked of the host, in order.
     pub(crate) activities: Vec<Activity>,
     /// The agents that are installed: the schema of what each is handed, and of what it gives back.
     pub(crate) agents: BTreeMap<String, (Value, Value)>,
     /// The workflows whose runs do not begin by themselves: their end is told by the test.
-    pub(crate) by_hand: BTreeSet<String>,
+    pub(crate) by_hand: BTreeSet<WorkflowId>,
     /// Whether conversations are served.
     pub(crate) converses: bool,
     /// Whether mock nodes are.
     pub(crate) mocks: bool,
-    pub(crate) started: Vec<String>,
-    pub(crate) cancelled: Vec<String>,
+    pub(crate) started: Vec<WorkflowId>,
+    pub(crate) cancelled: Vec<RunId>,
     /// The guided sessions that were asked for, in order, and those that nobody waits for any more.
     pub(crate) guides: Vec<Guide>,
     pub(crate) ended_guides: Vec<String>,
-    queue: VecDeque<(String, Effect)>,
+    queue: VecDeque<(RunId, Effect)>,
 }
 
 /// What is around the runs of a world.
 pub(crate) struct Around<'w> {
-    pub(crate) definitions: &'w BTreeMap<String, Arc<Definition>>,
+    pub(crate) definitions: &'w BTreeMap<WorkflowId, Arc<Definition>>,
     pub(crate) agents: &'w BTreeMap<String, (Value, Value)>,
     pub(crate) converses: bool,
     pub(crate) mocks: bool,
 }
 
 impl Children for Around<'_> {
-    fn exists(&self, workflow_id: &str) -> bool {
+    fn exists(&self, workflow_id: &WorkflowId) -> bool {
         self.definitions.contains_key(workflow_id)
     }
 
-    fn agent(&self, workflow_id: &str) -> Option<String> {
+    fn agent(&self, workflow_id: &WorkflowId) -> Option<String> {
         self.definitions.get(workflow_id)?.agent_id().map(str::to_owned)
     }
 
@@ -150,10 +151,10 @@ impl World {
     ) -> Genesis {
         let object = |value: Value| value.as_object().unwrap().clone();
         Genesis {
-            run_id: run_id.into(),
-            tenant: "tenant".into(),
-            principal: "somebody".into(),
-            workflow_id: workflow_id.into(),
+            run_id: RunId::new(run_id),
+            tenant: Tenant::new("tenant"),
+            principal: Principal::new("somebody"),
+            workflow_id: WorkflowId::new(workflow_id),
             definition: self.definitions[workflow_id].digest,
             scope_id: None,
             inputs: object(inputs),
@@ -236,7 +237,7 @@ impl World {
         let run = self.runs.get_mut(run_id).unwrap();
         let was_over = run.events.last().is_some_and(|event| event.kind.is_terminal());
         for event in &decision.events {
-            let bytes = wire::encode(run_id, event);
+            let bytes = wire::encode(&run.genesis.run_id, event);
             assert_eq!(wire::decode(bytes.as_bytes()).unwrap(), *event, "an event survives the disk");
             schemas::check_event(event);
         }
@@ -252,19 +253,19 @@ impl World {
             && !was_over
             && let Some(parent) = parent
         {
-            self.tell_parent(&parent.run_id, run_id);
+            self.tell_parent(parent.run_id.as_str(), run_id);
         } else if let Some(parent) = self.runs[run_id].genesis.parent.clone()
             && for_parent(decision.before) != for_parent(status)
         {
-            self.tell_waiting(&parent.run_id, run_id);
+            self.tell_waiting(parent.run_id.as_str(), run_id);
         }
-        self.queue.extend(decision.effects.into_iter().map(|effect| (run_id.to_owned(), effect)));
+        self.queue.extend(decision.effects.into_iter().map(|effect| (RunId::new(run_id), effect)));
         decision.events
     }
 
     fn tell_waiting(&mut self, parent: &str, child: &str) {
         let status = for_parent(self.runs[child].state.status);
-        self.take(parent, Input::ChildWaits { run_id: child.to_owned(), status }).unwrap();
+        self.take(parent, Input::ChildWaits { run_id: RunId::new(child), status }).unwrap();
     }
 
     fn tell_parent(&mut self, parent: &str, child: &str) {
@@ -278,10 +279,10 @@ impl World {
         self.take(parent, input).unwrap();
     }
 
-    fn carry_out(&mut self, run_id: &str, effect: Effect) {
+    fn carry_out(&mut self, run_id: &RunId, effect: Effect) {
         match effect {
             Effect::SetTimer { timer, at } => {
-                self.timers.insert((at, run_id.to_owned(), timer));
+                self.timers.insert((at, run_id.clone(), timer));
             }
             Effect::ClearTimer { timer } => {
                 self.timers.retain(|(_, run, key)| run != run_id || *key != timer);
@@ -289,13 +290,16 @@ impl World {
             Effect::StartChild(start) => self.start_child(start),
             Effect::CancelChild { run_id: child } => {
                 self.cancelled.push(child.clone());
-                let cancel =
-                    Input::Cancel { reason: None, by: "host".into(), parent_run_id: Some(run_id.to_owned()) };
+                let cancel = Input::Cancel {
+                    reason: None,
+                    by: Principal::new("host"),
+                    parent_run_id: Some(run_id.clone()),
+                };
                 if self.runs.contains_key(&child) {
-                    let _ = self.take(&child, cancel);
+                    let _ = self.take(child.as_str(), cancel);
                 }
             }
-            Effect::Activity(activity) => self.perform_if_known(run_id, &activity),
+            Effect::Activity(activity) => self.perform_if_known(run_id.as_str(), &activity),
             Effect::Guide(guide) => self.guides.push(*guide),
             Effect::EndGuide { session_id, .. } => self.ended_guides.push(session_id),
             Effect::InterruptRaised { .. }
@@ -318,18 +322,19 @@ impl World {
         self.started.push(start.workflow_id.clone());
         if let Some(child) = self.runs.get(&start.run_id) {
             if child.state.status.is_terminal() {
-                self.tell_parent(&start.parent.run_id, &start.run_id);
+                self.tell_parent(start.parent.run_id.as_str(), start.run_id.as_str());
             } else {
-                self.tell_waiting(&start.parent.run_id, &start.run_id);
+                self.tell_waiting(start.parent.run_id.as_str(), start.run_id.as_str());
             }
             return;
         }
-        let mut genesis = self.genesis(&start.run_id, &start.workflow_id, json!({}), json!({}));
+        let mut genesis =
+            self.genesis(start.run_id.as_str(), start.workflow_id.as_str(), json!({}), json!({}));
         genesis.inputs = start.inputs;
         genesis.parent = Some(start.parent);
         self.put(genesis);
         if !self.by_hand.contains(&start.workflow_id) {
-            self.take(&start.run_id, Input::Create).unwrap();
+            self.take(start.run_id.as_str(), Input::Create).unwrap();
         }
     }
 
@@ -340,7 +345,7 @@ impl World {
             self.timers.remove(&(at, run_id.clone(), timer.clone()));
             self.now = self.now.max(at);
             let input = if timer == TimerKey::Run { Input::RunDeadline } else { Input::TimerDue { timer } };
-            self.give(&run_id, input).unwrap();
+            self.give(run_id.as_str(), input).unwrap();
         }
         self.now = until;
     }
@@ -349,7 +354,7 @@ impl World {
     pub(crate) fn end_child(&mut self, child: &str, status: RunStatus, variables: Value) {
         let error = (status == RunStatus::Failed).then(|| RunError::new("broken", "it broke"));
         let variables = variables.as_object().unwrap().clone();
-        let input = Input::ChildEnded { run_id: child.into(), status, variables, error };
+        let input = Input::ChildEnded { run_id: RunId::new(child), status, variables, error };
         self.give("r", input).unwrap();
     }
 
@@ -366,8 +371,8 @@ impl World {
         via: Via,
     ) -> Result<Vec<Event>, Refusal> {
         let grants = vec!["approver".to_owned()];
-        let node_id = node_id.to_owned();
-        let (interrupt_id, resume_value, by) = (None, value, by.into());
+        let node_id = NodeId::new(node_id);
+        let (interrupt_id, resume_value, by) = (None, value, Principal::new(by));
         self.give(run_id, Input::Resolve { node_id, interrupt_id, resume_value, by, grants, via })
     }
 
@@ -394,7 +399,7 @@ impl World {
     }
 
     /// The children of `r`, by their workflow, in the order in which they were started.
-    pub(crate) fn children(&self) -> Vec<(String, String)> {
+    pub(crate) fn children(&self) -> Vec<(WorkflowId, RunId)> {
         let children = self.run().state.children.iter();
         children.map(|child| (child.workflow_id.clone(), child.run_id.clone())).collect()
     }
@@ -439,11 +444,12 @@ fn check_log(events: &[Event]) {
         if let Some(cause) = &event.causation_id
             && place > 0
         {
-            let earlier = (0..place)
-                .any(|earlier| cause.ends_with(&event_id("", u64::try_from(earlier).unwrap())[4..]));
+            let earlier = (0..place).any(|earlier| {
+                cause.ends_with(&event_id(&RunId::new(""), u64::try_from(earlier).unwrap())[4..])
+            });
             assert!(earlier, "{cause} is no earlier event than {place}");
         }
-        let node = event.node_id.clone().unwrap_or_default();
+        let node = event.node_id.clone().unwrap_or_else(|| NodeId::new(""));
         match event.kind {
             EventKind::NodeStarted => {
                 begun.insert(node);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use flow::engine::{GuideFailure, Input};
 use flow::failure::FailureCode;
+use flow::id::NodeId;
 use flow::run::RunStatus;
 use flow::state::RunError;
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ fn refuse(world: &mut World, code: FailureCode) {
     let session_id = world.guides[0].session_id.clone();
     let error = RunError::of(code, "the host could not");
     let outcome = Err(GuideFailure::lasting(error));
-    world.give("r", Input::GuideEnded { node_id: "n".into(), session_id, outcome }).unwrap();
+    world.give("r", Input::GuideEnded { node_id: NodeId::new("n"), session_id, outcome }).unwrap();
 }
 
 #[test]

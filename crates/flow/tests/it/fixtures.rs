@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use flow::engine::{Input, Refusal};
 use flow::event::EventKind;
+use flow::id::{NodeId, Principal, RunId};
 use flow::interrupt::Via;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
@@ -148,11 +149,16 @@ fn fixtures_that_complete() {
         ("conformance-subworkflow-input-mapping-child", json!({}), 0, nothing),
         ("conformance-subworkflow-input-mapping", json!({}), 0, |world| {
             let (_, child) = world.children()[0].clone();
-            assert_eq!(world.snapshot(&child)["variables"]["receivedPrdId"], "prd-1");
+            assert_eq!(world.snapshot(child.as_str())["variables"]["receivedPrdId"], "prd-1");
         }),
         ("conformance-subworkflow-input-mapping-no-default", json!({}), 0, |world| {
             let (_, child) = world.children()[0].clone();
-            assert!(!world.snapshot(&child)["variables"].as_object().unwrap().contains_key("receivedPrdId"));
+            assert!(
+                !world.snapshot(child.as_str())["variables"]
+                    .as_object()
+                    .unwrap()
+                    .contains_key("receivedPrdId")
+            );
         }),
         ("conformance-dispatch-loop", json!({}), 0, |world| {
             let decided = world.find(EventKind::OrchestratorDecided);
@@ -162,11 +168,11 @@ fn fixtures_that_complete() {
         ("conformance-dispatch-input-mapping-child", json!({}), 0, nothing),
         ("conformance-dispatch-input-mapping", json!({}), 0, |world| {
             let (_, child) = world.children()[0].clone();
-            assert_eq!(world.snapshot(&child)["inputs"]["childGreeting"], "Alice");
+            assert_eq!(world.snapshot(child.as_str())["inputs"]["childGreeting"], "Alice");
         }),
         ("conformance-dispatch-input-mapping-no-default", json!({}), 0, |world| {
             let (_, child) = world.children()[0].clone();
-            assert!(world.snapshot(&child)["inputs"].get("childGreeting").is_none());
+            assert!(world.snapshot(child.as_str())["inputs"].get("childGreeting").is_none());
         }),
         ("conformance-dispatch-output-mapping-child", json!({}), 0, nothing),
         ("conformance-dispatch-output-mapping", json!({}), 0, |world| {
@@ -176,13 +182,13 @@ fn fixtures_that_complete() {
         ("conformance-dispatch-cross-worker-handoff-child-b", json!({}), 0, nothing),
         ("conformance-dispatch-cross-worker-handoff", json!({}), 0, |world| {
             let (_, child) = world.children()[1].clone();
-            assert_eq!(world.snapshot(&child)["inputs"]["input"], "hello");
+            assert_eq!(world.snapshot(child.as_str())["inputs"]["input"], "hello");
         }),
         ("conformance-dispatch-per-worker-override", json!({}), 0, |world| {
             let inputs: Vec<Value> = world
                 .children()
                 .iter()
-                .map(|(_, child)| world.snapshot(child)["inputs"]["input"].clone())
+                .map(|(_, child)| world.snapshot(child.as_str())["inputs"]["input"].clone())
                 .collect();
             assert_eq!(inputs, ["default-x-value", "shared-value"]);
         }),
@@ -201,7 +207,7 @@ fn fixtures_that_complete() {
                 ["dispatch.began", "dispatch.succeeded", "child.completed", "output.harvested"]
             );
             for pair in chain.windows(2) {
-                let cause = flow::event::event_id("r", pair[0].sequence);
+                let cause = flow::event::event_id(&RunId::new("r"), pair[0].sequence);
                 assert_eq!(pair[1].causation_id.as_deref(), Some(cause.as_str()));
             }
             assert_eq!(world.snapshot("r")["variables"]["parentResult"], "handoff-complete");
@@ -220,7 +226,7 @@ fn fixtures_that_complete() {
     for (id, inputs, wait, check) in cases {
         let Some(mut world) = world() else { return };
         let secret = json!({"secretSha256": "0".repeat(64), "secretLength": 9});
-        world.outcomes.insert("resolve-secret".into(), [Ok(secret)].into());
+        world.outcomes.insert(NodeId::new("resolve-secret"), [Ok(secret)].into());
         world.create_with(id, inputs, json!({}));
         if wait > 0 {
             assert_eq!(world.status(), RunStatus::Running, "{id}");
@@ -426,14 +432,17 @@ fn the_end_of_a_parent_is_the_end_of_its_child() {
     assert_eq!(world.runs[&child].state.status, RunStatus::WaitingApproval);
     assert_eq!(world.snapshot("r")["childRuns"][0]["runId"], child.as_str());
     world
-        .give("r", Input::Cancel { reason: Some("enough".into()), by: "me".into(), parent_run_id: None })
+        .give(
+            "r",
+            Input::Cancel { reason: Some("enough".into()), by: Principal::new("me"), parent_run_id: None },
+        )
         .unwrap();
     let cancelled = world.runs[&child].events.last().unwrap();
     assert_eq!(
         (&cancelled.payload["reason"], &cancelled.payload["parentRunId"]),
         (&json!("parent-cancelled"), &json!("r"))
     );
-    let late = world.resolve_as(&child, "child-gate", json!({"action": "accept"}), "me", Via::Key);
+    let late = world.resolve_as(child.as_str(), "child-gate", json!({"action": "accept"}), "me", Via::Key);
     assert_eq!(late, Err(Refusal::InterruptGone));
     let own = world.run().events.last().unwrap();
     assert_eq!((own.payload.get("parentRunId"), &own.payload["reason"]), (None, &json!("enough")));
@@ -443,7 +452,7 @@ fn the_end_of_a_parent_is_the_end_of_its_child() {
 fn a_cancelled_delay() {
     let Some(mut world) = world() else { return };
     world.create("conformance-cancellable");
-    world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    world.give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None }).unwrap();
     assert_eq!(world.kinds(), ["run.started", "node.started", "node.cancelled", "run.cancelled"]);
     assert!(world.timers.is_empty(), "nothing wakes a run that is over");
 }
@@ -455,8 +464,8 @@ fn a_child_keeps_what_it_was_given_when_it_began() {
     let (_, child) = world.children()[0].clone();
     assert_eq!(world.status(), RunStatus::WaitingApproval);
     world.give("r", Input::Recover).unwrap();
-    world.resolve_as(&child, "child-gate", json!({"action": "accept"}), "me", Via::Key).unwrap();
-    assert_eq!(world.snapshot(&child)["variables"]["receivedPrdId"], "seeded-id");
+    world.resolve_as(child.as_str(), "child-gate", json!({"action": "accept"}), "me", Via::Key).unwrap();
+    assert_eq!(world.snapshot(child.as_str())["variables"]["receivedPrdId"], "seeded-id");
     assert_eq!(world.status(), RunStatus::Completed);
     assert_eq!(world.started.len(), 2, "a restart asks again for what is under way");
 }

@@ -13,9 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flow::definition::{Capabilities, Definition};
-use flow::engine::Limits;
 use flow::engine::replay::{Source, replay};
+use flow::engine::{Effect, Input, Limits, decide};
 use flow::event::{Event, EventKind, wire};
+use flow::id::{RunId, WorkflowId};
 use flow::run::Genesis;
 use flow::snapshot::snapshot;
 use flow::state::RunState;
@@ -61,22 +62,22 @@ fn read(name: &str) -> Kept {
 }
 
 /// The runs that a scenario leaves, by folder.
-fn played(scenario: &Scenario) -> Vec<(&'static str, World, String)> {
+fn played(scenario: &Scenario) -> Vec<(&'static str, World, RunId)> {
     let play = || {
         let mut world = (scenario.world)();
         (scenario.play)(&mut world);
         world
     };
-    let mut runs = vec![(scenario.name, play(), "r".to_owned())];
+    let mut runs = vec![(scenario.name, play(), RunId::new("r"))];
     for (_, folder, workflow_id) in CHILDREN.iter().filter(|(parent, ..)| *parent == scenario.name) {
         let world = play();
-        let child = world.children().into_iter().find(|(id, _)| id == workflow_id).unwrap().1;
+        let child = world.children().into_iter().find(|(id, _)| *id == *workflow_id).unwrap().1;
         runs.push((folder, world, child));
     }
     runs
 }
 
-fn lines(run_id: &str, events: &[Event]) -> String {
+fn lines(run_id: &RunId, events: &[Event]) -> String {
     events.iter().fold(String::new(), |mut lines, event| {
         writeln!(lines, "{}", wire::encode(run_id, event)).unwrap();
         lines
@@ -144,7 +145,7 @@ fn a_recorded_run_is_decided_again_from_the_inputs_that_its_log_tells() {
         let source = Source { run_id: &run_id, events: &kept.events };
         let genesis = Arc::new(kept.genesis.clone());
         let (state, decision) =
-            replay(&kept.definition, genesis, source, 0, now, &Limits::default(), &|_: &str| false);
+            replay(&kept.definition, genesis, source, 0, now, &Limits::default(), &|_: &WorkflowId| false);
         assert!(
             lines(&run_id, &decision.events) == kept.lines,
             "{name}: the replay decides\n{}\nand not\n{}",
@@ -153,6 +154,47 @@ fn a_recorded_run_is_decided_again_from_the_inputs_that_its_log_tells() {
         );
         assert!(state.status.is_terminal(), "{name}: a recorded run has an end");
     }
+}
+
+/// Earlier versions derived the id of a child without the shard of its parent. Whatever is in a log counts: for a replay, for recovery and
+/// for a branch. Only a child that no log names yet gets an id in the shard of its parent.
+#[test]
+fn a_child_that_an_earlier_version_named_keeps_its_id() {
+    const PARENT: &str = "run_01a2b3c4d5e67ab0123456789abcdef0";
+    let mut kept = read("sub-workflow");
+    kept.lines =
+        kept.lines.replace("\"r\"", &format!("\"{PARENT}\"")).replace("evt_r_", &format!("evt_{PARENT}_"));
+    kept.events = kept.lines.lines().map(|line| wire::decode(line.as_bytes()).unwrap()).collect();
+    kept.genesis.run_id = RunId::new(PARENT);
+    let genesis = Arc::new(kept.genesis.clone());
+    let (run_id, now) = (&genesis.run_id, kept.events.last().unwrap().timestamp);
+    let dispatched = kept.events.iter().position(|event| event.kind == EventKind::NodeDispatched).unwrap();
+    let named = RunId::new(kept.events[dispatched].payload["childRunId"].as_str().unwrap());
+    assert_ne!(named.shard(), run_id.shard(), "an id of an earlier version");
+    let source = Source { run_id, events: &kept.events };
+    let known = |_: &WorkflowId| true;
+    let limits = Limits::default();
+
+    let (_, decision) = replay(&kept.definition, genesis.clone(), source, 0, now, &limits, &known);
+    assert_eq!(lines(run_id, &decision.events), kept.lines, "a replay repeats it");
+
+    let asked = |genesis: &Arc<Genesis>, events: &[Event], input: Input| -> Vec<RunId> {
+        let mut state = RunState::fold(&kept.definition, genesis.clone(), events).unwrap();
+        let decision = decide(&kept.definition, &mut state, input, now, &limits, &known).unwrap();
+        let starts = decision.effects.into_iter().filter_map(|effect| match effect {
+            Effect::StartChild(child) => Some(child.run_id),
+            _ => None,
+        });
+        starts.collect()
+    };
+    assert_eq!(asked(&genesis, &kept.events[..=dispatched], Input::Recover), [named.clone()], "recovery");
+    let branch = Arc::new(Genesis { run_id: RunId::new("fork"), ..kept.genesis.clone() });
+    let copied = source.copied(&branch.run_id, kept.events[dispatched].sequence + 1);
+    assert_eq!(asked(&branch, &copied, Input::Fork), [named.clone()], "a branch");
+
+    let new = asked(&genesis, &[], Input::Create);
+    assert_eq!(new.iter().map(RunId::shard).collect::<Vec<_>>(), [run_id.shard()], "a new child");
+    assert_ne!(new, [named]);
 }
 
 #[test]

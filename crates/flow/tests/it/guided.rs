@@ -9,6 +9,7 @@ use flow::engine::{
 };
 use flow::event::EventKind;
 use flow::failure::FailureCode;
+use flow::id::{NodeId, Principal, RunId, WorkflowId};
 use flow::interrupt::Via;
 use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
@@ -45,7 +46,7 @@ fn session(world: &World) -> String {
 
 fn start(world: &mut World) {
     let session_id = session(world);
-    world.give("r", Input::GuideStarted { node_id: "guide".into(), session_id }).unwrap();
+    world.give("r", Input::GuideStarted { node_id: NodeId::new("guide"), session_id }).unwrap();
 }
 
 fn result() -> GuideResult {
@@ -61,7 +62,7 @@ fn result() -> GuideResult {
 
 fn end(world: &mut World, outcome: Result<GuideResult, GuideFailure>) {
     let session_id = session(world);
-    world.give("r", Input::GuideEnded { node_id: "guide".into(), session_id, outcome }).unwrap();
+    world.give("r", Input::GuideEnded { node_id: NodeId::new("guide"), session_id, outcome }).unwrap();
 }
 
 fn failure(is_retryable: bool) -> GuideFailure {
@@ -117,7 +118,8 @@ fn what_is_told_twice_too_late_or_of_another_session_changes_nothing() {
             "another session starts",
             |_| {},
             |world| {
-                let input = Input::GuideStarted { node_id: "guide".into(), session_id: "sess_other".into() };
+                let input =
+                    Input::GuideStarted { node_id: NodeId::new("guide"), session_id: "sess_other".into() };
                 world.give("r", input).unwrap();
             },
         ),
@@ -126,7 +128,16 @@ fn what_is_told_twice_too_late_or_of_another_session_changes_nothing() {
             |world| start(world),
             |world| {
                 let (node_id, session_id) = ("guide".to_owned(), "sess_other".to_owned());
-                world.give("r", Input::GuideEnded { node_id, session_id, outcome: Ok(result()) }).unwrap();
+                world
+                    .give(
+                        "r",
+                        Input::GuideEnded {
+                            node_id: NodeId::new(node_id),
+                            session_id,
+                            outcome: Ok(result()),
+                        },
+                    )
+                    .unwrap();
             },
         ),
         ("ended before it began", |_| {}, |world| end(world, Ok(result()))),
@@ -142,7 +153,9 @@ fn what_is_told_twice_too_late_or_of_another_session_changes_nothing() {
             "ended after the run was cancelled",
             |world| {
                 start(world);
-                world.give("r", Input::Cancel { reason: None, by: "x".into(), parent_run_id: None }).unwrap();
+                world
+                    .give("r", Input::Cancel { reason: None, by: Principal::new("x"), parent_run_id: None })
+                    .unwrap();
             },
             |world| end(world, Ok(result())),
         ),
@@ -150,7 +163,7 @@ fn what_is_told_twice_too_late_or_of_another_session_changes_nothing() {
             "a session of a node that guides nobody",
             |_| {},
             |world| {
-                let input = Input::GuideStarted { node_id: "end".into(), session_id: session(world) };
+                let input = Input::GuideStarted { node_id: NodeId::new("end"), session_id: session(world) };
                 world.give("r", input).unwrap();
             },
         ),
@@ -182,7 +195,7 @@ fn whatever_ends_the_wait_tells_the_host_that_nobody_waits() {
             "the run is cancelled",
             json!({}),
             |world| {
-                let cancel = Input::Cancel { reason: None, by: "x".into(), parent_run_id: None };
+                let cancel = Input::Cancel { reason: None, by: Principal::new("x"), parent_run_id: None };
                 world.give("r", cancel).unwrap();
             },
             RunStatus::Cancelled,
@@ -234,7 +247,7 @@ fn a_run_whose_time_is_over_lets_its_session_go() {
 #[test]
 fn a_run_that_is_cancelled_while_the_agent_is_equipped_lets_the_session_go() {
     let mut world = asked();
-    world.give("r", Input::Cancel { reason: None, by: "x".into(), parent_run_id: None }).unwrap();
+    world.give("r", Input::Cancel { reason: None, by: Principal::new("x"), parent_run_id: None }).unwrap();
     assert_eq!(world.ended_guides, [session(&world)]);
     let events = world.run().events.len();
     start(&mut world);
@@ -376,9 +389,9 @@ fn configurations_that_are_refused() {
 
 fn fork(world: &World, from: usize, mode: ForkMode) -> flow::run::Genesis {
     let mut genesis = (*world.run().genesis).clone();
-    genesis.run_id = format!("fork-{from}");
+    genesis.run_id = RunId::new(format!("fork-{from}"));
     let from_sequence = u64::try_from(from).unwrap();
-    genesis.fork = Some(Fork { source_run_id: "r".into(), from_sequence, mode });
+    genesis.fork = Some(Fork { source_run_id: RunId::new("r"), from_sequence, mode });
     genesis
 }
 
@@ -397,10 +410,17 @@ fn a_replay_repeats_what_was_recorded_and_asks_for_no_session() {
         let (definition, events) = (world.run().definition.clone(), &world.run().events);
         for from in 0..events.len() {
             let genesis = Arc::new(fork(&world, from, ForkMode::Replay));
-            let source = Source { run_id: "r", events };
+            let source = Source { run_id: &RunId::new("r"), events };
             let copied = source.copied(&genesis.run_id, from as u64);
-            let (state, decision) =
-                replay(&definition, genesis, source, from as u64, world.now, &world.limits, &|_: &str| false);
+            let (state, decision) = replay(
+                &definition,
+                genesis,
+                source,
+                from as u64,
+                world.now,
+                &world.limits,
+                &|_: &WorkflowId| false,
+            );
             let all: Vec<_> = copied.into_iter().chain(decision.events).collect();
             assert_eq!(shape(&all), shape(events), "{name} from {from}");
             assert_eq!(state.status, world.status(), "{name} from {from}");
@@ -413,9 +433,11 @@ fn a_replay_repeats_what_was_recorded_and_asks_for_no_session() {
 fn a_replay_of_a_run_that_waits_fails_where_its_source_still_waits() {
     let world = waiting();
     let genesis = Arc::new(fork(&world, 0, ForkMode::Replay));
-    let source = Source { run_id: "r", events: &world.run().events };
+    let source = Source { run_id: &RunId::new("r"), events: &world.run().events };
     let (state, _) =
-        replay(&world.run().definition, genesis, source, 0, world.now, &world.limits, &|_: &str| false);
+        replay(&world.run().definition, genesis, source, 0, world.now, &world.limits, &|_: &WorkflowId| {
+            false
+        });
     assert_eq!(state.status, RunStatus::Failed);
     assert_eq!(state.error.unwrap().code, "replay_source_missing");
 }
@@ -429,7 +451,7 @@ fn a_branch_shares_the_session_that_was_there_and_starts_its_own_otherwise() {
     for from in 0..events.len() {
         let genesis = fork(&world, from, ForkMode::Branch);
         let run_id = genesis.run_id.clone();
-        let copied = Source { run_id: "r", events: &events }.copied(&run_id, from as u64);
+        let copied = Source { run_id: &RunId::new("r"), events: &events }.copied(&run_id, from as u64);
         world.put(genesis);
         let definition = world.run().definition.clone();
         let state = RunState::fold(&definition, world.runs[&run_id].genesis.clone(), &copied).unwrap();
@@ -437,7 +459,7 @@ fn a_branch_shares_the_session_that_was_there_and_starts_its_own_otherwise() {
         branch.state = state;
         branch.events = copied;
         let asked_before = world.guides.len();
-        world.give(&run_id, Input::Fork).unwrap();
+        world.give(run_id.as_str(), Input::Fork).unwrap();
         let guides: Vec<_> = world.guides[asked_before..].to_vec();
         let place = |kind: EventKind| events.iter().position(|event| event.kind == kind).unwrap();
         if from > place(EventKind::NodeCompleted) {
@@ -450,10 +472,18 @@ fn a_branch_shares_the_session_that_was_there_and_starts_its_own_otherwise() {
         assert_eq!(guide.session_id == recorded, shares, "{from}");
         let (node_id, session_id) = ("guide".to_owned(), guide.session_id.clone());
         if !shares {
-            let started = Input::GuideStarted { node_id: node_id.clone(), session_id: session_id.clone() };
-            world.give(&run_id, started).unwrap();
+            let started = Input::GuideStarted {
+                node_id: NodeId::new(node_id.as_str()),
+                session_id: session_id.clone(),
+            };
+            world.give(run_id.as_str(), started).unwrap();
         }
-        world.give(&run_id, Input::GuideEnded { node_id, session_id, outcome: Ok(result()) }).unwrap();
+        world
+            .give(
+                run_id.as_str(),
+                Input::GuideEnded { node_id: NodeId::new(node_id), session_id, outcome: Ok(result()) },
+            )
+            .unwrap();
         assert_eq!(world.runs[&run_id].state.status, RunStatus::Completed, "{from}");
     }
 }

@@ -2,6 +2,7 @@
 
 use flow::definition::{Capabilities, Definition};
 use flow::event::{EventKind, event_id};
+use flow::id::{NodeId, RunId};
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -73,7 +74,7 @@ fn a_dispatch_tells_a_handoff_where_the_agent_of_the_worker_is_another_one() {
             .find(EventKind::AgentHandoff)
             .iter()
             .map(|event| {
-                assert_eq!(event.node_id.as_deref(), Some("d"), "{name}");
+                assert_eq!(event.node_id.as_ref().map(NodeId::as_str), Some("d"), "{name}");
                 assert_eq!(event.payload["from"]["agentId"], event.payload["fromAgentId"], "{name}");
                 assert_eq!(event.payload["to"]["agentId"], event.payload["toAgentId"], "{name}");
                 let text = |member: &str| event.payload[member].as_str().unwrap().to_owned();
@@ -95,7 +96,7 @@ fn a_handoff_stands_between_the_beginning_of_a_dispatch_and_its_child() {
     let place = usize::try_from(handoff.sequence).unwrap();
     let (before, after) = (&events[place - 1], &events[place + 1]);
     assert_eq!(before.payload["phase"], "dispatch.began");
-    assert_eq!(handoff.causation_id.as_deref(), Some(event_id("r", before.sequence).as_str()));
+    assert_eq!(handoff.causation_id.as_deref(), Some(event_id(&RunId::new("r"), before.sequence).as_str()));
     assert_eq!((&after.kind, &after.payload["childWorkflowId"]), (&EventKind::NodeDispatched, &json!("a")));
 }
 
@@ -107,7 +108,7 @@ fn strict(document: Value) -> World {
     world
 }
 
-fn error(world: &World) -> (String, Option<String>) {
+fn error(world: &World) -> (String, Option<NodeId>) {
     let failed = world.find(EventKind::NodeFailed);
     let failed = failed.first().expect("a node that failed");
     (failed.payload["error"]["code"].as_str().unwrap().to_owned(), failed.node_id.clone())
@@ -125,7 +126,7 @@ fn a_task_that_breaks_the_schema_of_the_agent_fails_the_run_before_any_node_begi
         world.mocks = false;
         world.create_with("conformance-w", inputs.clone(), json!({}));
         assert_eq!(world.status(), RunStatus::Failed, "{inputs}");
-        assert_eq!(error(&world), ("handoff_task_schema_violation".to_owned(), Some("b".to_owned())));
+        assert_eq!(error(&world), ("handoff_task_schema_violation".to_owned(), Some(NodeId::new("b"))));
         assert_eq!(world.kinds(), ["run.started", "node.failed", "run.failed"]);
         assert_eq!(
             world.find(EventKind::NodeFailed)[0].payload["error"]["details"]["agentId"],
@@ -154,7 +155,7 @@ fn a_return_that_breaks_the_schema_of_the_agent_is_never_recorded() {
     let mut world = strict(off);
     world.create_with("w", json!({"text": "x"}), json!({}));
     assert_eq!(world.status(), RunStatus::Failed);
-    assert_eq!(error(&world), ("handoff_return_schema_violation".to_owned(), Some("end".to_owned())));
+    assert_eq!(error(&world), ("handoff_return_schema_violation".to_owned(), Some(NodeId::new("end"))));
     let log = format!("{:?}", world.run().events);
     assert!(!log.contains("off-schema-body"), "{log}");
 }

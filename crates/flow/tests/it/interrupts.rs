@@ -2,6 +2,7 @@
 
 use flow::engine::{Input, Refusal};
 use flow::event::EventKind;
+use flow::id::{InterruptId, NodeId, Principal};
 use flow::interrupt::{ANONYMOUS, Via};
 use flow::run::RunStatus;
 use serde_json::{Value, json};
@@ -153,7 +154,10 @@ fn what_a_run_waits_for_is_told_by_its_status() {
         let world = one(type_id, config);
         assert_eq!(world.status(), status, "{kind}");
         let requested = &world.find(EventKind::InterruptRequested)[0];
-        assert_eq!((&requested.payload["kind"], requested.node_id.as_deref()), (&json!(kind), Some("n")));
+        assert_eq!(
+            (&requested.payload["kind"], requested.node_id.as_ref().map(NodeId::as_str)),
+            (&json!(kind), Some("n"))
+        );
         for member in ["interruptId", "key", "requestedAt", "data"] {
             assert!(requested.payload.contains_key(member), "{kind}: {member}");
         }
@@ -483,10 +487,10 @@ fn an_event_from_outside_is_known_again_by_its_interrupt_and_a_late_answer_is_to
     let open = |world: &World| world.run().state.interrupts["n"].id.clone();
     let resolve = |world: &mut World, id: &str, value: &Value| {
         let input = Input::Resolve {
-            node_id: "n".into(),
-            interrupt_id: Some(id.to_owned()),
+            node_id: NodeId::new("n"),
+            interrupt_id: Some(InterruptId::new(id)),
             resume_value: value.clone(),
-            by: "somebody".into(),
+            by: Principal::new("somebody"),
             grants: Vec::new(),
             via: Via::Token,
         };
@@ -494,21 +498,22 @@ fn an_event_from_outside_is_known_again_by_its_interrupt_and_a_late_answer_is_to
     };
     let first = open(&world);
     let (given, other) = (json!({"id": 7, "n": 1.0}), json!({"id": 7, "n": 2}));
-    resolve(&mut world, &first, &given).unwrap();
+    resolve(&mut world, first.as_str(), &given).unwrap();
     // The loop has come round: the same node waits for the next event.
     let second = open(&world);
     assert_ne!(first, second);
-    assert_eq!(resolve(&mut world, &first, &given), Err(Refusal::AlreadyResolved));
+    assert_eq!(resolve(&mut world, first.as_str(), &given), Err(Refusal::AlreadyResolved));
     assert_eq!(open(&world), second);
-    let known =
-        |world: &World, id: Option<&str>, value: &Value| world.run().state.was_delivered("n", id, value);
+    let known = |world: &World, id: Option<&InterruptId>, value: &Value| {
+        world.run().state.was_delivered(&NodeId::new("n"), id, value)
+    };
     assert!(known(&world, Some(&first), &json!({"n": 1, "id": 7})), "the same in another spelling");
-    for (id, value) in [(Some(first.as_str()), &other), (Some(second.as_str()), &given), (None, &given)] {
+    for (id, value) in [(Some(&first), &other), (Some(&second), &given), (None, &given)] {
         assert!(!known(&world, id, value), "{id:?} {value}");
     }
-    resolve(&mut world, &second, &other).unwrap();
+    resolve(&mut world, second.as_str(), &other).unwrap();
     assert!(known(&world, Some(&first), &given) && known(&world, Some(&second), &other));
-    assert!(!world.run().state.was_delivered("nowhere", None, &given));
+    assert!(!world.run().state.was_delivered(&NodeId::new("nowhere"), None, &given));
 }
 
 #[test]
@@ -519,11 +524,13 @@ fn what_nobody_delivered_is_no_delivery() {
     let mut late = one("core.interrupt", event.clone());
     late.pass(50);
     let mut cancelled = one("core.interrupt", event);
-    cancelled.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    cancelled
+        .give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None })
+        .unwrap();
     let mut another = one("core.interrupt", custom);
     another.resolve("n", Value::Null).unwrap();
     for world in [late, cancelled, another] {
         assert!(world.status().is_terminal());
-        assert!(!world.run().state.was_delivered("n", None, &Value::Null));
+        assert!(!world.run().state.was_delivered(&NodeId::new("n"), None, &Value::Null));
     }
 }

@@ -2,6 +2,7 @@
 
 use flow::engine::{DrainPolicy, Effect, Input, Limits, Refusal, TimerKey, decide};
 use flow::event::EventKind;
+use flow::id::{InterruptId, NodeId, Principal, RunId, Tenant, WorkflowId};
 use flow::run::RunStatus;
 use flow::state::{RunError, RunState};
 use serde_json::{Value, json};
@@ -61,13 +62,14 @@ fn a_run_is_paused_once_what_works_has_ended() {
             if crashes {
                 restart(&mut world);
                 for (_, child) in world.children() {
-                    world.give(&child, Input::Recover).unwrap();
+                    world.give(child.as_str(), Input::Recover).unwrap();
                 }
             }
             if let Some(effect) = world.activities.first().cloned() {
                 let outcome = Ok(json!({"secretSha256": "00", "secretLength": 3}));
                 let (node_id, ordinal) = ("n".to_owned(), effect.ordinal);
-                let done = Input::ActivityDone { node_id, ordinal, told: Vec::new(), outcome };
+                let done =
+                    Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, told: Vec::new(), outcome };
                 world.give("r", done).unwrap();
             }
             world.pass(100);
@@ -101,7 +103,7 @@ fn a_pause_that_drains_can_be_hastened_taken_back_or_overtaken() {
     assert_eq!(world.status(), RunStatus::Completed);
     assert_eq!(world.find(EventKind::RunPaused).len(), 0);
     let mut world = begin();
-    world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    world.give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None }).unwrap();
     assert_eq!(world.status(), RunStatus::Cancelled);
     // A failure that nobody takes on is the end of the run, as always.
     let mut world =
@@ -110,7 +112,9 @@ fn a_pause_that_drains_can_be_hastened_taken_back_or_overtaken() {
     world.give("r", pause(DrainPolicy::DrainCurrentNode)).unwrap();
     let outcome = Err(RunError::new("broken", "it broke"));
     let ordinal = world.activities[0].ordinal;
-    world.give("r", Input::ActivityDone { node_id: "n".into(), ordinal, told: Vec::new(), outcome }).unwrap();
+    world
+        .give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal, told: Vec::new(), outcome })
+        .unwrap();
     assert_eq!(world.status(), RunStatus::Failed);
 }
 
@@ -129,7 +133,10 @@ fn no_attempt_begins_in_a_run_that_is_about_to_be_paused() {
         let fail = |world: &mut World, outcome| {
             let ordinal = world.activities[0].ordinal;
             world
-                .give("r", Input::ActivityDone { node_id: "e".into(), ordinal, told: Vec::new(), outcome })
+                .give(
+                    "r",
+                    Input::ActivityDone { node_id: NodeId::new("e"), ordinal, told: Vec::new(), outcome },
+                )
                 .unwrap();
         };
         fail(&mut world, Err(RunError::new("broken", "it broke")));
@@ -176,7 +183,7 @@ fn the_next_event_after_a_pause_is_its_end_whatever_comes_meanwhile() {
                 let effect = world.activities.first().cloned();
                 let outcome = json!({"secretSha256": "00", "secretLength": 3});
                 let done = |ordinal: u32| Input::ActivityDone {
-                    node_id: "n".into(),
+                    node_id: NodeId::new("n"),
                     ordinal,
                     told: Vec::new(),
                     outcome: Ok(outcome.clone()),
@@ -217,7 +224,7 @@ fn pauses_and_resumptions_that_are_refused() {
     world.pass(100);
     let over = Refusal::Conflict { status: RunStatus::Completed };
     assert_eq!(world.give("r", pause(DrainPolicy::Immediate)), Err(over.clone()));
-    let cancel = Input::Cancel { reason: None, by: "me".into(), parent_run_id: None };
+    let cancel = Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None };
     assert_eq!(world.give("r", cancel), Err(over));
 }
 
@@ -334,7 +341,7 @@ fn a_paused_run_can_be_cancelled() {
     let mut world = World::new(&[delays()]);
     world.create("w");
     world.give("r", pause(DrainPolicy::Immediate)).unwrap();
-    world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    world.give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None }).unwrap();
     assert_eq!(world.shape("r")[2..], ["run.paused", "node.cancelled a", "run.cancelled"]);
 }
 
@@ -411,7 +418,7 @@ fn a_restart_asks_again_for_an_effect_under_the_same_identity() {
     let document = workflow("w", &[("e", "core.conformance.side-effect", json!({}))], &[]);
     let mut world = World::new(&[document]);
     world.create("w");
-    world.outcomes.insert("e".into(), [Ok(json!({"count": 1}))].into());
+    world.outcomes.insert(NodeId::new("e"), [Ok(json!({"count": 1}))].into());
     restart(&mut world);
     assert_eq!(world.asked.values().copied().collect::<Vec<_>>(), [2], "one identity, asked for twice");
     assert_eq!(world.status(), RunStatus::Completed);
@@ -422,8 +429,8 @@ fn an_effect_has_the_identity_that_the_protocol_defines() {
     let world = World::new(&[delays()]);
     let id = |tenant: &str, run_id: &str, node: &str, ordinal: u32, provider: &str| {
         let mut genesis = world.genesis(run_id, "w", json!({}), json!({}));
-        genesis.tenant = tenant.into();
-        flow::engine::ids::logical_invocation_id(&genesis, node, ordinal, provider)
+        genesis.tenant = Tenant::new(tenant);
+        flow::engine::ids::logical_invocation_id(&genesis, &NodeId::new(node), ordinal, provider)
     };
     let known = id("tenant", "run_1", "node", 3, "provider");
     // The SHA-256 of `openwop:activity:v2`, `tenant`, `run_1`, `node`, `3` and `provider` with zero bytes between, worked out elsewhere.
@@ -450,7 +457,7 @@ fn attempts_and_the_pauses_between_them() {
     ];
     for (outcomes, status, attempts) in cases {
         let mut world = World::new(&[document.clone()]);
-        world.outcomes.insert("e".into(), outcomes.into());
+        world.outcomes.insert(NodeId::new("e"), outcomes.into());
         world.create("w");
         assert_eq!(world.status(), RunStatus::Running);
         world.pass(60_000);
@@ -586,11 +593,11 @@ fn inputs_that_come_too_late_add_nothing() {
         &[],
     );
     let mut world = World::new(&[document]);
-    world.outcomes.insert("e".into(), [Ok(json!({}))].into());
+    world.outcomes.insert(NodeId::new("e"), [Ok(json!({}))].into());
     world.create("w");
     let before = world.run().state.clone();
     let timer = |iteration, attempt| Input::TimerDue {
-        timer: TimerKey::Node { node_id: "d".into(), iteration, attempt },
+        timer: TimerKey::Node { node_id: NodeId::new("d"), iteration, attempt },
     };
     let late = [
         Input::Create,
@@ -598,17 +605,27 @@ fn inputs_that_come_too_late_add_nothing() {
         timer(0, 0),
         timer(1, 0),
         timer(0, 1),
-        Input::TimerDue { timer: TimerKey::Interrupt { interrupt_id: "none".into() } },
-        Input::ActivityDone { node_id: "e".into(), ordinal: 0, told: Vec::new(), outcome: Ok(Value::Null) },
-        Input::ActivityDone { node_id: "d".into(), ordinal: 0, told: Vec::new(), outcome: Ok(Value::Null) },
+        Input::TimerDue { timer: TimerKey::Interrupt { interrupt_id: InterruptId::new("none") } },
         Input::ActivityDone {
-            node_id: "none".into(),
+            node_id: NodeId::new("e"),
+            ordinal: 0,
+            told: Vec::new(),
+            outcome: Ok(Value::Null),
+        },
+        Input::ActivityDone {
+            node_id: NodeId::new("d"),
+            ordinal: 0,
+            told: Vec::new(),
+            outcome: Ok(Value::Null),
+        },
+        Input::ActivityDone {
+            node_id: NodeId::new("none"),
             ordinal: 0,
             told: Vec::new(),
             outcome: Ok(Value::Null),
         },
         Input::ChildEnded {
-            run_id: "none".into(),
+            run_id: RunId::new("none"),
             status: RunStatus::Completed,
             variables: serde_json::Map::new(),
             error: None,
@@ -626,9 +643,9 @@ fn a_timer_that_came_early_is_set_again() {
     let definition = &world.definitions["w"];
     let genesis = std::sync::Arc::new(world.genesis("r", "w", json!({}), json!({})));
     let mut state = RunState::new(definition, genesis);
-    let none = |_: &str| false;
+    let none = |_: &WorkflowId| false;
     decide(definition, &mut state, Input::Create, world.now, &world.limits, &none).unwrap();
-    let timer = TimerKey::Node { node_id: "a".into(), iteration: 0, attempt: 0 };
+    let timer = TimerKey::Node { node_id: NodeId::new("a"), iteration: 0, attempt: 0 };
     let early = decide(
         definition,
         &mut state,

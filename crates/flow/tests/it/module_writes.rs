@@ -2,6 +2,7 @@
 
 use flow::engine::{ActivityRequest, Input, Told};
 use flow::event::EventKind;
+use flow::id::NodeId;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ fn wrote(channel: &str, value: &Value) -> Told {
 
 fn done(world: &mut World, told: Vec<Told>) {
     let outcome = Ok(json!({"output": 1}));
-    world.give("r", Input::ActivityDone { node_id: "n".into(), ordinal: 0, told, outcome }).unwrap();
+    world.give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, told, outcome }).unwrap();
 }
 
 #[test]

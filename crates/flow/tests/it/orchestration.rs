@@ -3,6 +3,7 @@
 use flow::definition::{Capabilities, Definition, Problem};
 use flow::engine::Refusal;
 use flow::event::{EventKind, event_id};
+use flow::id::{NodeId, RunId};
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -165,7 +166,7 @@ fn a_plan_that_is_through_ends_in_a_decision_to_terminate() {
 fn workers_of_a_sequence_come_one_after_the_other_because_of_the_decision() {
     let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["a", "b"]}, {"kind": "terminate"}]);
     let world = dispatched(plan, json!({}), &["a", "b"]);
-    let decision = event_id("r", world.find(EventKind::OrchestratorDecided)[0].sequence);
+    let decision = event_id(&RunId::new("r"), world.find(EventKind::OrchestratorDecided)[0].sequence);
     let told = world.find(EventKind::NodeDispatched);
     let shape: Vec<_> = told
         .iter()
@@ -179,7 +180,8 @@ fn workers_of_a_sequence_come_one_after_the_other_because_of_the_decision() {
     }
     let (_, last) = world.children().pop().unwrap();
     let completed = world.find(EventKind::NodeCompleted);
-    let outputs = completed.iter().find(|event| event.node_id.as_deref() == Some("d")).unwrap();
+    let outputs =
+        completed.iter().find(|event| event.node_id.as_ref().map(NodeId::as_str) == Some("d")).unwrap();
     assert_eq!(
         (&outputs.payload["outputs"]["childRunId"], &outputs.payload["outputs"]["childStatus"]),
         (&json!(last), &json!("completed"))
@@ -197,11 +199,11 @@ fn workers_of_a_sequence_come_one_after_the_other_because_of_the_decision() {
 fn a_fan_out_and_its_join_are_told_because_of_the_decision() {
     let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["a", "b"]}, {"kind": "terminate"}]);
     let world = dispatched(plan, json!({"fanOutPolicy": "parallel", "maxConcurrency": 1}), &["a", "b"]);
-    let decision = event_id("r", world.find(EventKind::OrchestratorDecided)[0].sequence);
+    let decision = event_id(&RunId::new("r"), world.find(EventKind::OrchestratorDecided)[0].sequence);
     let (fan_out, join) = (world.find(EventKind::DispatchFanOut)[0], world.find(EventKind::DispatchJoin)[0]);
     for event in [fan_out, join] {
         assert_eq!(
-            (event.causation_id.as_deref(), event.node_id.as_deref()),
+            (event.causation_id.as_deref(), event.node_id.as_ref().map(NodeId::as_str)),
             (Some(decision.as_str()), Some("d"))
         );
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flow::engine::replay::{Source, replay};
 use flow::engine::{DrainPolicy, Effect, Input};
 use flow::event::{Event, EventKind};
+use flow::id::{NodeId, Principal, RunId, WorkflowId};
 use flow::interrupt::{ANONYMOUS, Via};
 use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
@@ -16,8 +17,8 @@ use crate::telling::tells;
 
 fn fork(world: &World, from: u64, mode: ForkMode) -> flow::run::Genesis {
     let mut genesis = (*world.run().genesis).clone();
-    genesis.run_id = format!("fork-{from}");
-    genesis.fork = Some(Fork { source_run_id: "r".into(), from_sequence: from, mode });
+    genesis.run_id = RunId::new(format!("fork-{from}"));
+    genesis.fork = Some(Fork { source_run_id: RunId::new("r"), from_sequence: from, mode });
     genesis
 }
 
@@ -26,9 +27,9 @@ fn replayed(world: &mut World, from: u64) -> (Vec<Event>, RunState, Vec<Effect>)
     let genesis = fork(world, from, ForkMode::Replay);
     let (run_id, now) = (genesis.run_id.clone(), world.now.plus(86_400_000));
     let definition = world.run().definition.clone();
-    let source = Source { run_id: "r", events: &world.run().events };
+    let source = Source { run_id: &RunId::new("r"), events: &world.run().events };
     let copied = source.copied(&run_id, from);
-    let nothing = |_: &str| -> bool { panic!("a replay asks nobody") };
+    let nothing = |_: &WorkflowId| -> bool { panic!("a replay asks nobody") };
     let (state, decision) =
         replay(&definition, Arc::new(genesis.clone()), source, from, now, &world.limits, &nothing);
     let events: Vec<Event> = copied.into_iter().chain(decision.events).collect();
@@ -46,8 +47,10 @@ fn sources() -> Vec<(&'static str, World)> {
         let mut world = World::new(&documents);
         world.converses = name != "a question without conversations";
         let broken = Err(RunError::new("broken", "it broke"));
-        world.outcomes.insert("effect".into(), [broken, Ok(json!({"count": 1}))].into());
-        world.outcomes.insert("secret".into(), [Ok(json!({"secretSha256": "00", "secretLength": 3}))].into());
+        world.outcomes.insert(NodeId::new("effect"), [broken, Ok(json!({"count": 1}))].into());
+        world
+            .outcomes
+            .insert(NodeId::new("secret"), [Ok(json!({"secretSha256": "00", "secretLength": 3}))].into());
         world
             .agents
             .insert("agents.strict".into(), (json!({"maxProperties": 0}), json!({"required": ["a"]})));
@@ -157,7 +160,14 @@ fn sources() -> Vec<(&'static str, World)> {
         vec![],
         |world| {
             world
-                .give("r", Input::Cancel { reason: Some("no".into()), by: "me".into(), parent_run_id: None })
+                .give(
+                    "r",
+                    Input::Cancel {
+                        reason: Some("no".into()),
+                        by: Principal::new("me"),
+                        parent_run_id: None,
+                    },
+                )
                 .unwrap();
         },
     );
@@ -214,10 +224,14 @@ fn sources() -> Vec<(&'static str, World)> {
     });
     add("work that is cancelled while it tells", both, vec![], |world| {
         tells(world, "a", "one").unwrap();
-        world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+        world
+            .give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None })
+            .unwrap();
     });
     add("work that is cancelled", asking, vec![], |world| {
-        world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+        world
+            .give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None })
+            .unwrap();
     });
 
     let ends = [("n", "core.noop", json!({})), ("end", "core.end", json!({}))];
@@ -303,10 +317,10 @@ fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
     let definition = world.run().definition.clone();
     let mut alone = state;
     let accept = Input::Resolve {
-        node_id: "gate".into(),
+        node_id: NodeId::new("gate"),
         interrupt_id: None,
         resume_value: json!({"action": "accept"}),
-        by: "me".into(),
+        by: Principal::new("me"),
         grants: vec![],
         via: Via::Key,
     };
@@ -336,10 +350,10 @@ fn a_replay_under_another_definition_says_where_it_diverges() {
     world.create("w");
     let other = World::new(&[nodes("k")]);
     let genesis = Arc::new(fork(&world, 0, ForkMode::Replay));
-    let source = Source { run_id: "r", events: &world.run().events };
+    let source = Source { run_id: &RunId::new("r"), events: &world.run().events };
     let definition = &other.definitions["w"];
     let (state, decision) =
-        replay(definition, genesis.clone(), source, 0, world.now, &world.limits, &|_: &str| false);
+        replay(definition, genesis.clone(), source, 0, world.now, &world.limits, &|_: &WorkflowId| false);
     let told: Vec<&Event> =
         decision.events.iter().filter(|event| event.kind == EventKind::ReplayDiverged).collect();
     assert_eq!(told.len(), 1);
@@ -362,17 +376,17 @@ fn a_branch_goes_on_from_every_place() {
             let genesis = fork(&source, from, ForkMode::Branch);
             let run_id = genesis.run_id.clone();
             world.put(genesis);
-            let copied = Source { run_id: "r", events: &events }.copied(&run_id, from);
+            let copied = Source { run_id: &RunId::new("r"), events: &events }.copied(&run_id, from);
             let run = world.runs.get_mut(&run_id).unwrap();
             for event in &copied {
                 run.state.apply(&run.definition, event).unwrap();
             }
             run.events = copied;
             for node in ["effect", "secret"] {
-                world.outcomes.insert(node.into(), [Ok(json!({}))].into());
+                world.outcomes.insert(NodeId::new(node), [Ok(json!({}))].into());
             }
             for node in ["a", "b"] {
-                world.outcomes.insert(node.into(), vec![Ok(json!({})); 3].into());
+                world.outcomes.insert(NodeId::new(node), vec![Ok(json!({})); 3].into());
             }
             // The children of the source are over: the host tells so when it is asked for them again.
             for (id, run) in source.runs.iter().filter(|(id, _)| *id != "r") {
@@ -381,10 +395,10 @@ fn a_branch_goes_on_from_every_place() {
                 world.put(genesis);
                 world.runs.get_mut(id).unwrap().state.status = run.state.status;
             }
-            world.give(&run_id, Input::Fork).unwrap();
+            world.give(run_id.as_str(), Input::Fork).unwrap();
             world.pass(10_000);
             for _ in 0..4 {
-                let open: Vec<(String, String)> = world.runs[&run_id]
+                let open: Vec<(NodeId, String)> = world.runs[&run_id]
                     .state
                     .interrupts
                     .values()
@@ -396,10 +410,10 @@ fn a_branch_goes_on_from_every_place() {
                         "conversation.exchange" => json!({"action": "close"}),
                         _ => json!({"action": "accept", "voter": "v"}),
                     };
-                    let _ = world.resolve_as(&run_id, &node, answer.clone(), "one", Via::Key);
+                    let _ = world.resolve_as(run_id.as_str(), node.as_str(), answer.clone(), "one", Via::Key);
                     let _ = world.resolve_as(
-                        &run_id,
-                        &node,
+                        run_id.as_str(),
+                        node.as_str(),
                         json!({"action": "accept", "voter": "u"}),
                         "two",
                         Via::Key,
@@ -408,7 +422,7 @@ fn a_branch_goes_on_from_every_place() {
                 world.pass(10_000);
             }
             let status = world.runs[&run_id].state.status;
-            assert!(status.is_terminal(), "{name} from {from}: {status} {:#?}", world.shape(&run_id));
+            assert!(status.is_terminal(), "{name} from {from}: {status} {:#?}", world.shape(run_id.as_str()));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which nodes run, which do not, and in which order.
 
 use flow::event::EventKind;
+use flow::id::WorkflowId;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -250,7 +251,7 @@ fn a_run_of_five_thousand_nodes_is_one_decision() {
     let genesis = std::sync::Arc::new(world.genesis("r", "w", json!({}), json!({})));
     let mut state = RunState::new(definition, genesis);
     let decision =
-        decide(definition, &mut state, Input::Create, world.now, &Limits::default(), &|_: &str| false)
+        decide(definition, &mut state, Input::Create, world.now, &Limits::default(), &|_: &WorkflowId| false)
             .unwrap();
     assert_eq!((decision.events.len(), state.status), (10_002, RunStatus::Completed));
 }

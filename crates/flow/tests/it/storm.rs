@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flow::engine::replay::{Source, replay};
 use flow::engine::{Deliverable, DrainPolicy, GuideFailure, GuideResult, Input};
+use flow::id::{NodeId, Principal, RunId, WorkflowId};
 use flow::interrupt::Via;
 use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
@@ -112,7 +113,7 @@ fn world(retries: u64) -> World {
     document["settings"] = json!({"maxRetries": retries, "timeout": 5000});
     let child = |id| workflow(id, &[("n", "core.noop", json!({}))], &[]);
     let mut world = World::new(&[document, child("one"), child("two")]);
-    world.by_hand = ["one", "two"].map(str::to_owned).into();
+    world.by_hand = ["one", "two"].map(WorkflowId::new).into();
     world
 }
 
@@ -130,7 +131,7 @@ fn happen(world: &mut World, happening: &Happening) {
             world.timers.clear();
             Input::Recover
         }
-        Happening::Cancel => Input::Cancel { reason: None, by: "me".into(), parent_run_id: None },
+        Happening::Cancel => Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None },
         Happening::Resolve(gate, answer) => {
             // Most answers do not fit most gates, and are refused.
             let _ = world.resolve(GATES[*gate], answers()[*answer].clone());
@@ -139,7 +140,7 @@ fn happen(world: &mut World, happening: &Happening) {
         Happening::Perform(works) => {
             let outcome =
                 if *works { Ok(json!({"count": 1})) } else { Err(RunError::new("broken", "it broke")) };
-            Input::ActivityDone { node_id: "effect".into(), ordinal: 0, told: Vec::new(), outcome }
+            Input::ActivityDone { node_id: NodeId::new("effect"), ordinal: 0, told: Vec::new(), outcome }
         }
         Happening::ChildEnds(child, status) => {
             let Some((_, run_id)) = world.children().get(*child).cloned() else { return };
@@ -189,14 +190,14 @@ proptest! {
         let run = world.run();
         let from = u64::try_from(from.min(run.events.len() - 1)).unwrap();
         let mut genesis = (*run.genesis).clone();
-        genesis.run_id = "fork".into();
-        genesis.fork = Some(Fork { source_run_id: "r".into(), from_sequence: from, mode: ForkMode::Replay });
+        genesis.run_id = RunId::new("fork");
+        genesis.fork = Some(Fork { source_run_id: RunId::new("r"), from_sequence: from, mode: ForkMode::Replay });
         let genesis = Arc::new(genesis);
-        let source = Source { run_id: "r", events: &run.events };
+        let source = Source { run_id: &RunId::new("r"), events: &run.events };
         let (state, decision) = replay(
-            &run.definition, genesis.clone(), source, from, world.now, &world.limits, &|_: &str| false,
+            &run.definition, genesis.clone(), source, from, world.now, &world.limits, &|_: &WorkflowId| false,
         );
-        let log: Vec<_> = source.copied("fork", from).into_iter().chain(decision.events).collect();
+        let log: Vec<_> = source.copied(&RunId::new("fork"), from).into_iter().chain(decision.events).collect();
         let (made, was) = (shape(&log), shape(&run.events));
         prop_assert_eq!(&made[..was.len().min(made.len())], &was[..]);
         prop_assert_eq!(RunState::fold(&run.definition, genesis, &log).unwrap(), state);
@@ -269,24 +270,24 @@ proptest! {
             state.apply(&definition, &event).unwrap();
         }
         let _ = flow::snapshot::snapshot(&definition, &state, world.now);
-        let known = |_: &str| true;
+        let known = |_: &WorkflowId| true;
         for input in [Input::Recover, Input::Resume { reason: None }, Input::Fork] {
             let mut state = state.clone();
             let _ = decide(&definition, &mut state, input, world.now, &world.limits, &known);
             for happening in &happenings {
                 if let Happening::Resolve(gate, answer) = happening {
                     let resolve = Input::Resolve {
-                        node_id: GATES[*gate].into(),
+                        node_id: NodeId::new(GATES[*gate]),
                         interrupt_id: None,
                         resume_value: answers()[*answer].clone(),
-                        by: "me".into(),
+                        by: Principal::new("me"),
                         grants: vec![],
                         via: Via::Key,
                     };
                     let _ = decide(&definition, &mut state, resolve, world.now, &world.limits, &known);
                 }
             }
-            let cancel = Input::Cancel { reason: None, by: "me".into(), parent_run_id: None };
+            let cancel = Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None };
             let _ = decide(&definition, &mut state, cancel, world.now, &world.limits, &known);
             prop_assert!(state.status.is_terminal());
         }

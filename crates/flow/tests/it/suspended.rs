@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use flow::engine::{ActivityRequest, DrainPolicy, Input, Refusal, Resumption, Told};
 use flow::event::EventKind;
+use flow::id::{EffectId, NodeId, Principal};
 use flow::run::RunStatus;
 use flow::state::RunError;
 use serde_json::{Value, json};
@@ -17,13 +18,13 @@ pub(crate) fn waits(world: &mut World, node_id: &str, ordinal: u32, asked: Value
         Told::new(EventKind::InterruptRequested, asked),
     ];
     let outcome = Ok(json!({"kept by the host": true}));
-    world.give("r", Input::ActivityDone { node_id: node_id.into(), ordinal, told, outcome }).unwrap();
+    world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, told, outcome }).unwrap();
 }
 
 /// The host says what came of the work of a node.
 pub(crate) fn done(world: &mut World, node_id: &str, ordinal: u32, outcome: Result<Value, RunError>) {
     let told = Vec::new();
-    world.give("r", Input::ActivityDone { node_id: node_id.into(), ordinal, told, outcome }).unwrap();
+    world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, told, outcome }).unwrap();
 }
 
 fn custom() -> Value {
@@ -39,7 +40,7 @@ fn world() -> World {
 }
 
 /// The resumption of the last thing that was asked of the host, and the identity under which it was asked.
-fn last(world: &World) -> (Option<Resumption>, String) {
+fn last(world: &World) -> (Option<Resumption>, EffectId) {
     let activity = world.activities.last().unwrap();
     let ActivityRequest::Call(call) = &activity.request else { panic!("a call") };
     (call.resumption.clone(), activity.logical_invocation_id.clone())
@@ -135,7 +136,7 @@ fn nobody_answers_in_time_and_nobody_waits_for_what_was_cancelled() {
 
     let mut world = self::world();
     waits(&mut world, "n", 0, json!({"kind": "custom", "data": {"customKind": "x"}, "timeoutMs": 100}));
-    world.give("r", Input::Cancel { reason: None, by: "me".into(), parent_run_id: None }).unwrap();
+    world.give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None }).unwrap();
     assert_eq!((world.status(), world.timers.len()), (RunStatus::Cancelled, 0));
     assert_eq!(world.resolve("n", json!({})).unwrap_err(), Refusal::InterruptGone);
 }

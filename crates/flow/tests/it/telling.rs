@@ -2,6 +2,7 @@
 
 use flow::engine::{DrainPolicy, Input, Refusal, Told};
 use flow::event::{Event, EventKind};
+use flow::id::NodeId;
 use flow::run::RunStatus;
 use serde_json::json;
 
@@ -14,7 +15,7 @@ pub(crate) fn tells(world: &mut World, node_id: &str, text: &str) -> Result<Vec<
         EventKind::OutputChunk,
         json!({"nodeId": node_id, "runId": "r", "chunk": text, "isLast": false}),
     )];
-    world.give("r", Input::ActivityTells { node_id: node_id.into(), ordinal: 0, told })
+    world.give("r", Input::ActivityTells { node_id: NodeId::new(node_id), ordinal: 0, told })
 }
 
 fn world() -> World {
@@ -60,7 +61,7 @@ fn too_much_at_once_is_not_recorded() {
         Told::new(EventKind::OutputChunk, json!({"nodeId": "n", "runId": "r", "chunk": "a", "isLast": false}))
     };
     let told = std::iter::repeat_with(piece).take(2001).collect();
-    let input = Input::ActivityTells { node_id: "n".into(), ordinal: 0, told };
+    let input = Input::ActivityTells { node_id: NodeId::new("n"), ordinal: 0, told };
     assert!(matches!(world.give("r", input), Err(Refusal::Conflict { .. })));
     assert!(matches!(tells(&mut world, "n", &"a".repeat(5 << 20)), Err(Refusal::Conflict { .. })));
     assert_eq!(world.find(EventKind::OutputChunk).len(), 0);
@@ -74,7 +75,7 @@ fn what_models_cost_a_run_is_added_up_in_its_snapshot() {
         Told::new(EventKind::ProviderUsage, payload)
     };
     let told = vec![usage(3, 2), usage(5, 7)];
-    let input = Input::ActivityDone { node_id: "n".into(), ordinal: 0, told, outcome: Ok(json!({})) };
+    let input = Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, told, outcome: Ok(json!({})) };
     world.give("r", input).unwrap();
     let expected = json!({"tokens": {"input": 8, "output": 9}, "provider": "local", "model": "m"});
     assert_eq!(world.snapshot("r")["metrics"]["openwopCost"], expected);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use flow::event::Event;
+use flow::id::{NodeId, RunId};
 use flow::run::{Fork, ForkMode};
 use flow::trace::{Attribute, MAX_SPANS, Outcome, Span, TraceParent, spans};
 use serde_json::{Value, json};
@@ -84,7 +85,7 @@ fn each_attempt_and_each_round_is_a_span_and_failures_have_their_code() {
     document["nodes"][0]["settings"] = json!({"maxRetries": 1});
     let mut world = World::new(&[document]);
     let broken = || Err(flow::state::RunError::new("broken", "it broke"));
-    world.outcomes.insert("effect".into(), [broken(), broken()].into());
+    world.outcomes.insert(NodeId::new("effect"), [broken(), broken()].into());
     world.create("w");
     world.pass(60_000);
     let spans = traced(&world, "r");
@@ -137,11 +138,12 @@ fn a_fork_has_what_it_did_itself_and_a_link_to_its_source() {
     let mut world = World::new(&[document]);
     world.create("w");
     let run = world.run();
-    let from = run.events.iter().position(|event| event.node_id.as_deref() == Some("b")).unwrap();
+    let from =
+        run.events.iter().position(|event| event.node_id.as_ref().map(NodeId::as_str) == Some("b")).unwrap();
     let mut genesis = (*run.genesis).clone();
-    genesis.run_id = "fork".into();
+    genesis.run_id = RunId::new("fork");
     genesis.fork = Some(Fork {
-        source_run_id: "r".into(),
+        source_run_id: RunId::new("r"),
         from_sequence: u64::try_from(from).unwrap(),
         mode: ForkMode::Replay,
     });

@@ -3,6 +3,7 @@
 use flow::definition::{Capabilities, Definition, ServedSurfaces, SourceKind};
 use flow::engine::Input;
 use flow::event::EventKind;
+use flow::id::NodeId;
 use flow::run::Triggered;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -308,7 +309,7 @@ fn the_node_of_the_trigger_gives_the_message_and_the_run_says_what_started_it() 
         event_type: "queue.message".into(),
         source: "orders".into(),
         message_id: "m-7".into(),
-        node_id: Some("take".into()),
+        node_id: Some(NodeId::new("take")),
         data: Map::from_iter([
             ("payload".to_owned(), json!({"total": 5})),
             ("messageId".to_owned(), json!("m-7")),

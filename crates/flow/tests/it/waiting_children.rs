@@ -2,6 +2,7 @@
 
 use flow::engine::Input;
 use flow::event::EventKind;
+use flow::id::RunId;
 use flow::interrupt::Via;
 use flow::run::RunStatus;
 use flow::state::RunState;
@@ -23,8 +24,8 @@ fn child_statuses(world: &World) -> Vec<String> {
     children.iter().map(|child| child["status"].as_str().unwrap().to_owned()).collect()
 }
 
-fn child_of(world: &World, workflow_id: &str) -> String {
-    world.children().into_iter().find(|(id, _)| id == workflow_id).unwrap().1
+fn child_of(world: &World, workflow_id: &str) -> RunId {
+    world.children().into_iter().find(|(id, _)| *id == *workflow_id).unwrap().1
 }
 
 /// Finding 3 of the current suite: a parent looked busy while its child waited for a person.
@@ -42,13 +43,13 @@ fn a_parent_shows_what_its_child_waits_for() {
         let mut world = World::new(&[calls("top", "middle"), calls("middle", "child"), child]);
         world.create("top");
         for run_id in world.runs.keys() {
-            assert_eq!(world.snapshot(run_id)["status"], status, "{kind}: {run_id}");
+            assert_eq!(world.snapshot(run_id.as_str())["status"], status, "{kind}: {run_id}");
         }
         assert_eq!(child_statuses(&world), [status]);
         assert_eq!(world.snapshot("r")["currentNodeId"], "call");
         let leaf = world.runs.values().find(|run| run.genesis.workflow_id == "child").unwrap();
         let leaf = leaf.genesis.run_id.clone();
-        world.resolve_as(&leaf, "gate", answer, "somebody", Via::Key).unwrap();
+        world.resolve_as(leaf.as_str(), "gate", answer, "somebody", Via::Key).unwrap();
         assert_eq!(world.status(), RunStatus::Completed, "{kind}");
         assert_eq!(child_statuses(&world), ["completed"]);
     }
@@ -75,7 +76,7 @@ fn a_parent_that_works_is_running_whatever_its_child_waits_for() {
     world.pass(100);
     assert_eq!(world.status(), RunStatus::WaitingApproval);
     let child = child_of(&world, "child");
-    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
+    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
     assert_eq!((world.status(), child_statuses(&world)), (RunStatus::Running, vec!["running".to_owned()]));
     world.pass(50);
     assert_eq!(world.status(), RunStatus::Completed);
@@ -104,7 +105,7 @@ fn time_in_which_only_a_child_waits_for_a_person_does_not_count() {
     world.create("w");
     world.pass(100_000);
     let child = child_of(&world, "child");
-    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
+    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
     world.pass(60);
     assert_eq!(world.status(), RunStatus::Completed);
 }
@@ -152,7 +153,7 @@ fn a_pause_does_not_wait_for_a_person_below() {
     world.give("r", Input::Pause { reason: None, policy }).unwrap();
     assert_eq!(world.status(), RunStatus::Paused);
     let child = child_of(&world, "child");
-    world.resolve_as(&child, "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
+    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
     world.give("r", Input::Resume { reason: None }).unwrap();
     assert_eq!(world.status(), RunStatus::Completed);
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
+use flow::id::{NodeId, RunId};
 use guide::project::recap::ancestor_recap;
 use guide::project::{self, RunStatus};
 use guide::record::{Event, EventData, OutputChannel, OutputPayload, SessionId};
@@ -35,9 +36,9 @@ pub const GAPS: usize = 200;
 #[serde(rename_all = "camelCase")]
 pub struct Link {
     /// The run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// Its node.
-    pub node_id: String,
+    pub node_id: NodeId,
     /// Whether the node has a workspace. Where it is follows from the run and the node, and from nothing that a session says.
     #[serde(default)]
     pub is_equipped: bool,

@@ -3,6 +3,7 @@
 //! A key follows from the run, the node and what is sent, so that a node that is tried again sends the same one. It is recorded as the
 //! outcome of an effect: a replay is given the key that was sent, although its run has another id.
 
+use flow::id::{NodeId, RunId};
 use flow::state::RunError;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -23,9 +24,9 @@ pub(super) fn perform(asked: Asked<'_>) -> Performed {
     })
 }
 
-fn composite(run_id: &str, node_id: &str, payload: &Value) -> String {
+fn composite(run_id: &RunId, node_id: &NodeId, payload: &Value) -> String {
     let mut hash = Sha256::new();
-    for part in [run_id, node_id] {
+    for part in [run_id.as_str(), node_id.as_str()] {
         hash.update(part);
         hash.update([0]);
     }
@@ -45,20 +46,23 @@ mod tests {
 
     #[test]
     fn a_key_follows_from_the_run_the_node_and_what_is_sent() {
-        let key = composite("run", "node", &json!({"a": 1}));
-        assert_eq!(key, composite("run", "node", &json!({"a": 1})));
+        let key = composite(&RunId::new("run"), &NodeId::new("node"), &json!({"a": 1}));
+        assert_eq!(key, composite(&RunId::new("run"), &NodeId::new("node"), &json!({"a": 1})));
         assert_eq!(key.len(), "openwop-".len() + 16);
         // printf 'run\0node\0{"a":1}' | sha256sum
         assert_eq!(key, "openwop-6da4754bf7144d76");
         // printf 'run\0node\0' | sha256sum
-        assert_eq!(composite("run", "node", &Value::Null), "openwop-8387d6b76cb2d860");
+        assert_eq!(
+            composite(&RunId::new("run"), &NodeId::new("node"), &Value::Null),
+            "openwop-8387d6b76cb2d860"
+        );
         let others = [
             ("run2", "node", json!({"a": 1})),
             ("run", "node2", json!({"a": 1})),
             ("run", "node", json!({"a": 2})),
         ];
         for (run_id, node_id, payload) in others {
-            assert_ne!(key, composite(run_id, node_id, &payload));
+            assert_ne!(key, composite(&RunId::new(run_id), &NodeId::new(node_id), &payload));
         }
     }
 }

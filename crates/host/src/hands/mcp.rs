@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use ai::node::McpCall;
 use ai::redact::Secret;
 use flow::definition::CalledType;
+use flow::id::Tenant;
 use flow::state::RunError;
 use outbound::{Client, Reach, Target, TargetError};
 use serde_json::{Map, Value, json};
@@ -87,21 +88,22 @@ impl Servers {
     }
 
     /// The secret that opens a server for a tenant, where it has one.
-    pub(super) fn secret(&self, tenant: &str, id: &str) -> Option<Secret> {
+    pub(super) fn secret(&self, tenant: &Tenant, id: &str) -> Option<Secret> {
         let name = self.servers.get(id)?.secret.as_deref()?;
         let value = self.secrets.resolve(tenant, name).ok()?;
         Some(Secret::new(name, value.expose()))
     }
 
     /// The ids of the servers of a tenant, sorted.
-    pub fn of(&self, tenant: &str) -> Vec<&str> {
-        let is_for =
-            |server: &Server| server.tenants.is_empty() || server.tenants.iter().any(|known| known == tenant);
+    pub fn of(&self, tenant: &Tenant) -> Vec<&str> {
+        let is_for = |server: &Server| {
+            server.tenants.is_empty() || server.tenants.iter().any(|known| tenant == known.as_str())
+        };
         self.servers.iter().filter(|(_, server)| is_for(server)).map(|(id, _)| id.as_str()).collect()
     }
 
     /// Begins to talk to a server. One that is for others is not there.
-    async fn open(&self, tenant: &str, id: &str) -> Result<Session<'_>, RunError> {
+    async fn open(&self, tenant: &Tenant, id: &str) -> Result<Session<'_>, RunError> {
         let known = self.of(tenant).contains(&id);
         let Some(server) = self.servers.get(id).filter(|_| known) else {
             let message =
@@ -123,7 +125,7 @@ impl Servers {
     ///
     /// # Errors
     /// When it does not.
-    pub async fn tools(&self, tenant: &str, id: &str, patience: Duration) -> Result<Vec<Value>, RunError> {
+    pub async fn tools(&self, tenant: &Tenant, id: &str, patience: Duration) -> Result<Vec<Value>, RunError> {
         within(patience, async {
             let mut session = self.open(tenant, id).await?;
             let tools = list_tools(&mut session).await;
@@ -145,7 +147,7 @@ pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: Asked
             args: Value::Object(tool.arguments.clone()),
             patience: Duration::from_millis(TIME_OUT_MS),
             agent_id: agent_of(asked),
-            call_id: asked.invocation,
+            call_id: asked.invocation.as_str(),
             again: asked.again,
         },
     )
@@ -180,7 +182,7 @@ pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<
                 args,
                 patience,
                 agent_id: agent_of(asked),
-                call_id: asked.invocation,
+                call_id: asked.invocation.as_str(),
                 again: asked.again,
             },
         )

@@ -33,6 +33,7 @@ use ai::trust::Trust;
 use flow::engine::{Cause, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
+use flow::id::Tenant;
 use flow::state::RunError;
 use serde_json::{Map, Value};
 
@@ -230,13 +231,13 @@ impl Models {
         let redactor = Redactor::new(secrets.chain(prompts.secrets).chain(of_tools.into_iter().flatten()));
         let mut told = judged;
         told.extend(prompts.told);
-        told.extend(node.warnings(asked.node_id).into_iter().map(event));
+        told.extend(node.warnings(asked.node_id.as_str()).into_iter().map(event));
         let inputs = ai::node::messages(inputs, trust).map_err(|error| Trouble {
             told: told.clone(),
             error: RunError::new(error.code.as_str(), error.to_string()),
         })?;
         let calling = Calling {
-            node_id: asked.node_id,
+            node_id: asked.node_id.as_str(),
             provider: &name,
             model: &model,
             prompts: prompts.messages,
@@ -261,7 +262,7 @@ impl Models {
         };
         let settings = ai::tools::Settings {
             agent_id: agent_id.to_owned(),
-            call_prefix: asked.invocation.to_owned(),
+            call_prefix: asked.invocation.to_string(),
             bounds,
             verbosity,
         };
@@ -270,7 +271,7 @@ impl Models {
         door.converse(node, conversation, first, belt, told).await
     }
 
-    fn resolve(&self, tenant: &str, id: &str) -> Result<crate::runs::secrets::SecretValue, RunError> {
+    fn resolve(&self, tenant: &Tenant, id: &str) -> Result<crate::runs::secrets::SecretValue, RunError> {
         let resolved = self.options.secrets.resolve(tenant, id);
         resolved.map_err(|error| RunError::new("credential_required", format!("`{id}`: {error}")))
     }

@@ -17,6 +17,7 @@ use flow::definition::{PackTypes, RefusedType, RefusedTypes};
 use flow::engine::{Resumption, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
+use flow::id::NodeId;
 use flow::state::RunError;
 use sandbox::{Entry, Fault, Grants, Invocation, Journal, Limits, Module, Outcome, Report, Sandbox, Seed};
 use serde::{Deserialize, Serialize};
@@ -171,7 +172,7 @@ impl Beginning {
     /// The run that the module began in.
     fn run_id<'a>(&'a self, asked: Asked<'a>) -> &'a str {
         let began = self.context.as_ref().and_then(|context| context.get("runId")?.as_str());
-        began.unwrap_or(asked.run_id)
+        began.unwrap_or(asked.run_id.as_str())
     }
 }
 
@@ -193,13 +194,13 @@ fn invocation(kind: &ModuleType, asked: Asked<'_>, beginning: &Beginning) -> Inv
     invocation.limits = kind.limits;
     invocation.seed = Seed {
         run_id: beginning.run_id(asked).to_owned(),
-        node_id: asked.node_id.to_owned(),
+        node_id: asked.node_id.to_string(),
         attempt: u64::from(asked.call.attempt),
     };
     invocation
 }
 
-fn performed(node_id: &str, report: Report, calls: Calls, beginning: Beginning) -> Performed {
+fn performed(node_id: &NodeId, report: Report, calls: Calls, beginning: Beginning) -> Performed {
     let Calls { mut told, waits, .. } = calls;
     let outcome = match report.result {
         Ok(Outcome::Completed { output }) => Ok(output),
@@ -236,7 +237,7 @@ fn forget_writes(told: &mut Vec<Told>) {
 }
 
 /// The event of a limit that was met.
-fn breached(node_id: &str, fault: &Fault) -> Option<Told> {
+fn breached(node_id: &NodeId, fault: &Fault) -> Option<Told> {
     let breach = fault.breach()?;
     let payload = json!({
         "kind": breach.kind(), "limit": breach.limit(), "observed": breach.observed(), "nodeId": node_id,

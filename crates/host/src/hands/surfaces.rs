@@ -39,11 +39,11 @@ fn request(called: CalledType, asked: Asked<'_>) -> Result<Call, SurfaceError> {
     };
     let surface = Surface::parse(surface).ok_or_else(|| SurfaceError::missing(format!("host.{surface}")))?;
     Ok(Call {
-        tenant: Tenant::new(asked.tenant)?,
+        tenant: Tenant::new(asked.tenant.as_str())?,
         surface,
         op: op.to_owned(),
         args: arguments(called, &asked.call.config, &asked.call.inputs)?,
-        effect: Some(asked.invocation.to_owned()),
+        effect: Some(asked.invocation.to_string()),
         now: Timestamp(asked.now.0),
     })
 }

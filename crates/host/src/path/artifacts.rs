@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flow::id::{ArtifactId, NodeId};
 use serde_json::{Value, json};
 use workspace::library::Library;
 use workspace::plan::Source;
@@ -13,9 +14,9 @@ use super::folders;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InputArtifact {
     /// Which artifact.
-    pub(crate) artifact_id: String,
+    pub(crate) artifact_id: ArtifactId,
     /// The node that made it.
-    pub(crate) node_id: String,
+    pub(crate) node_id: NodeId,
     /// The document as it is stored.
     pub(crate) document: Value,
 }
@@ -27,7 +28,7 @@ impl InputArtifact {
         let plain = path.filter(|path| {
             path.len() <= 512 && path.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
         });
-        let node = folders::name(&self.node_id);
+        let node = folders::name(self.node_id.as_str());
         match plain {
             Some(path) => format!("{node}/{path}"),
             None => format!("{node}/{}.json", self.artifact_id),
@@ -61,7 +62,7 @@ impl InputArtifact {
 #[derive(Debug)]
 pub(super) struct RunResolver {
     pub(super) library: Library,
-    artifacts: BTreeMap<String, Vec<u8>>,
+    artifacts: BTreeMap<ArtifactId, Vec<u8>>,
 }
 
 impl RunResolver {
@@ -75,7 +76,7 @@ impl RunResolver {
 impl Resolver for RunResolver {
     fn resolve(&self, want: Want<'_>, sink: &mut dyn Sink) -> Result<(), workspace::Error> {
         if let Source::ArtifactVersion { artifact_id, .. } = want.source
-            && let Some(bytes) = self.artifacts.get(artifact_id)
+            && let Some(bytes) = self.artifacts.get(artifact_id.as_str())
         {
             let item =
                 Item { rel_path: String::new(), executable: false, content: Content::Bytes(bytes.clone()) };

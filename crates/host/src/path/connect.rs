@@ -3,6 +3,7 @@
 //! Made when somebody reads who may, and kept nowhere: not in events, snapshots, streams, bundles or logs.
 
 use canon::time::Timestamp;
+use flow::id::Tenant;
 use guide::record::SessionId;
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ impl GuidedNodes {
     pub(crate) fn connection(
         &self,
         public_url: &str,
-        tenant: &str,
+        tenant: &Tenant,
         session: &str,
         period: Timestamp,
     ) -> Result<Connection, Trouble> {
@@ -63,7 +64,7 @@ impl GuidedNodes {
     }
 
     /// How many events a session has: a reader who saw that many has seen all of it.
-    pub(crate) fn progress(&self, tenant: &str, session: &str) -> Option<u64> {
+    pub(crate) fn progress(&self, tenant: &Tenant, session: &str) -> Option<u64> {
         let id = session_id(session).ok()?;
         Some(self.guided(tenant).ok()?.standing(&id).ok()?.events)
     }

@@ -1,13 +1,14 @@
 //! Where the workspace of a node is: `<runId>/<nodeId>`, whatever the ids are made of.
 
 use canon::digest::Digest;
+use flow::id::{NodeId, RunId};
 
 /// The longest name that is spelt out. File systems take 255 bytes.
 const MAX_NAME_BYTES: usize = 200;
 
 /// The folder of a node's workspace, relative to the folder of workspaces.
-pub(super) fn of(run_id: &str, node_id: &str) -> String {
-    format!("{}/{}", name(run_id), name(node_id))
+pub(super) fn of(run_id: &RunId, node_id: &NodeId) -> String {
+    format!("{}/{}", name(run_id.as_str()), name(node_id.as_str()))
 }
 
 /// An id as the name of one folder: plain characters as they are, every other byte as `%` and two digits, and what would be too
@@ -43,10 +44,10 @@ mod tests {
             ("run_1", "..", "run_1/%2E."),
         ];
         for (run_id, node_id, folder) in cases {
-            assert_eq!(of(run_id, node_id), folder);
+            assert_eq!(of(&RunId::new(run_id), &NodeId::new(node_id)), folder);
         }
-        let long = of("r", &"ü".repeat(128));
-        assert!(long.len() < 80 && long != of("r", &"ö".repeat(128)));
+        let long = of(&RunId::new("r"), &NodeId::new("ü".repeat(128)));
+        assert!(long.len() < 80 && long != of(&RunId::new("r"), &NodeId::new("ö".repeat(128))));
         assert_ne!(name("%2E"), name("."));
     }
 }

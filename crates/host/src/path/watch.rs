@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use flow::id::{NodeId, RunId, Tenant};
 use guide::record::SessionId;
 use storage::disk::Stat;
 
@@ -21,15 +22,15 @@ const SHARE: u32 = 10;
 /// A node that waits for a session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Waiter {
-    pub(crate) run_id: String,
-    pub(crate) node_id: String,
+    pub(crate) run_id: RunId,
+    pub(crate) node_id: NodeId,
 }
 
 #[derive(Default)]
 pub(super) struct Watched(Mutex<BTreeMap<String, Entry>>);
 
 struct Entry {
-    tenant: String,
+    tenant: Tenant,
     waiters: BTreeSet<Waiter>,
     /// What the manifest was like when the session was last looked into.
     seen: Option<Stat>,
@@ -43,7 +44,7 @@ impl Watched {
 
 impl GuidedNodes {
     /// Watches a session for a node from now on, and looks into it once in any case.
-    pub(crate) fn watch(&self, tenant: &str, session: &str, waiter: Waiter) {
+    pub(crate) fn watch(&self, tenant: &Tenant, session: &str, waiter: Waiter) {
         let mut watched = self.inner.watched.lock();
         let entry = watched.entry(session.to_owned()).or_insert_with(|| Entry {
             tenant: tenant.to_owned(),
@@ -57,10 +58,10 @@ impl GuidedNodes {
     }
 
     /// Watches a session for a node no more.
-    pub(crate) fn forget(&self, session: &str, run_id: &str, node_id: &str) {
+    pub(crate) fn forget(&self, session: &str, run_id: &RunId, node_id: &NodeId) {
         let mut watched = self.inner.watched.lock();
         if let Some(entry) = watched.get_mut(session) {
-            entry.waiters.retain(|waiter| waiter.run_id != run_id || waiter.node_id != node_id);
+            entry.waiters.retain(|waiter| waiter.run_id != *run_id || waiter.node_id != *node_id);
             if entry.waiters.is_empty() {
                 watched.remove(session);
             }
@@ -81,8 +82,8 @@ impl GuidedNodes {
     }
 
     /// The sessions to which something happened since they were last asked for here, with their tenants.
-    pub(crate) fn changed(&self) -> Vec<(String, String)> {
-        let all: Vec<(String, String, Option<Stat>)> = {
+    pub(crate) fn changed(&self) -> Vec<(String, Tenant)> {
+        let all: Vec<(String, Tenant, Option<Stat>)> = {
             let watched = self.inner.watched.lock();
             watched.iter().map(|(id, entry)| (id.clone(), entry.tenant.clone(), entry.seen)).collect()
         };

@@ -1,5 +1,6 @@
 //! The artifacts of runs, as plugins see them: with the rights of whoever looks at the page.
 
+use flow::id::{ArtifactId, RunId};
 use serde_json::Value;
 
 use super::dispatch::{ArtifactError, Artifacts, Held};
@@ -22,24 +23,25 @@ pub struct RunArtifacts {
 }
 
 /// What an artifact of a run is called among plugins.
-pub fn name(run_id: &str, artifact_id: &str) -> String {
+pub fn name(run_id: &RunId, artifact_id: &ArtifactId) -> String {
     format!("{run_id}/{artifact_id}")
 }
 
 impl RunArtifacts {
-    fn parts<'i>(&self, artifact_id: &'i str) -> Result<(&'i str, &'i str), ArtifactError> {
+    fn parts(&self, artifact_id: &str) -> Result<(RunId, ArtifactId), ArtifactError> {
         if self.only.as_deref().is_some_and(|only| only != artifact_id) {
             return Err(ArtifactError::NotFound);
         }
         // The ids of children have slashes in them, those of artifacts have none.
-        artifact_id.rsplit_once('/').ok_or(ArtifactError::NotFound)
+        let (run_id, artifact_id) = artifact_id.rsplit_once('/').ok_or(ArtifactError::NotFound)?;
+        Ok((RunId::new(run_id), ArtifactId::new(artifact_id)))
     }
 }
 
 impl Artifacts for RunArtifacts {
     async fn read(&self, artifact_id: &str) -> Result<Held, ArtifactError> {
         let (run_id, artifact_id) = self.parts(artifact_id)?;
-        self.runs.artifact_content(&self.caller, run_id, artifact_id)
+        self.runs.artifact_content(&self.caller, &run_id, &artifact_id)
     }
 
     async fn write(
@@ -49,6 +51,6 @@ impl Artifacts for RunArtifacts {
         payload: &Value,
     ) -> Result<String, ArtifactError> {
         let (run_id, artifact_id) = self.parts(artifact_id)?;
-        self.runs.replace_artifact(&self.caller, run_id, artifact_id, version, payload, &self.plugin).await
+        self.runs.replace_artifact(&self.caller, &run_id, &artifact_id, version, payload, &self.plugin).await
     }
 }

@@ -6,6 +6,7 @@ use canon::time::Timestamp;
 use flow::definition::Definition;
 use flow::engine::{Decision, Effect, Input, decide};
 use flow::event::{Event, wire};
+use flow::id::{RunId, Tenant};
 use flow::run::RunStatus;
 use flow::snapshot::Snapshot;
 use flow::state::RunState;
@@ -30,8 +31,8 @@ const COPIED_AT_ONCE: usize = 500;
 
 /// What became of a run, and what is left to do once it is durable.
 pub(super) struct Outcome {
-    pub(super) run_id: String,
-    pub(super) tenant: String,
+    pub(super) run_id: RunId,
+    pub(super) tenant: Tenant,
     append: Option<(StoredAppend, Bytes)>,
     /// Whether nothing follows.
     is_last: bool,
@@ -45,11 +46,11 @@ pub(super) struct Outcome {
     /// The end of the run, for its parent.
     pub(super) ended: Option<Box<RunState>>,
     /// The parent whose watchers look again at what is below it.
-    stirs: Option<String>,
+    stirs: Option<RunId>,
     /// The parent to notify that this run waits for a person, or continues.
-    waits: Option<String>,
+    waits: Option<RunId>,
     /// The children that were created with it, and have yet to begin.
-    newborn: Vec<String>,
+    newborn: Vec<RunId>,
 }
 
 impl Outcome {
@@ -79,7 +80,7 @@ impl Runs {
     /// `reply` is called with the state after the decision and makes the answer that is recorded in the same commit.
     pub(super) async fn advance(
         &self,
-        run_id: &str,
+        run_id: &RunId,
         input: Input,
         ask: Ask<'_>,
         reply: impl Fn(&RunState, bool) -> Result<Reply, Refusal>,
@@ -273,7 +274,7 @@ impl Runs {
     }
 
     /// Keeps the state of a run that goes on soon; one that waits for a person is folded again when the person comes.
-    fn put_back(&self, run_id: &str, cell: &mut Option<Loaded>, loaded: Loaded) {
+    fn put_back(&self, run_id: &RunId, cell: &mut Option<Loaded>, loaded: Loaded) {
         let status = loaded.state.status;
         if status.is_terminal() {
             self.inner.live.forget(run_id);
@@ -397,7 +398,7 @@ impl Runs {
     }
 
     /// The text of an event, without what is known to be a secret.
-    fn encode(&self, tenant: &str, run_id: &str, event: &Event) -> String {
+    fn encode(&self, tenant: &Tenant, run_id: &RunId, event: &Event) -> String {
         if !self.inner.resolved.is_known(tenant) {
             return wire::encode(run_id, event);
         }
@@ -474,7 +475,7 @@ impl Runs {
     }
 
     /// Which workflows a tenant has.
-    pub(super) fn children_of_tenant(&self, tenant: &str) -> Around {
+    pub(super) fn children_of_tenant(&self, tenant: &Tenant) -> Around {
         Around { runs: self.clone(), tenant: tenant.to_owned() }
     }
 }

@@ -1,5 +1,6 @@
 //! What people and agents think of a run: notes beside it, not in its log.
 
+use flow::id::RunId;
 use flow::store::{Change, CommitError};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,7 @@ impl Runs {
     pub async fn annotate(
         &self,
         caller: &Caller,
-        run_id: &str,
+        run_id: &RunId,
         body: &Value,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
@@ -36,7 +37,7 @@ impl Runs {
         }
         let annotation_id = self.new_id("ann_")?;
         let mut target = note.target;
-        target.insert("runId".into(), run_id.into());
+        target.insert("runId".into(), run_id.as_str().into());
         let mut document = json!({
             "annotationId": annotation_id,
             "target": target,
@@ -78,7 +79,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn annotations(&self, caller: &Caller, run_id: &str) -> Result<Value, Refusal> {
+    pub fn annotations(&self, caller: &Caller, run_id: &RunId) -> Result<Value, Refusal> {
         self.visible(caller, run_id)?;
         let found = self.store().annotations(run_id)?;
         let annotations: Vec<Value> =
@@ -88,7 +89,7 @@ impl Runs {
 }
 
 /// What those who watch the run are told of a note.
-fn annotated(run_id: &str, document: &Value) -> String {
+fn annotated(run_id: &RunId, document: &Value) -> String {
     let told = json!({
         "type": "run.annotated",
         "runId": run_id,

@@ -1,6 +1,7 @@
 //! What is around a run while it is decided on: the workflows of its tenant, and the agents of the host.
 
 use flow::engine::Children;
+use flow::id::{Tenant, WorkflowId};
 use serde_json::Value;
 
 use super::Runs;
@@ -10,7 +11,7 @@ use crate::hands::agents::Agents;
 /// What is around the runs of a tenant.
 pub(super) struct Around {
     pub(super) runs: Runs,
-    pub(super) tenant: String,
+    pub(super) tenant: Tenant,
 }
 
 impl Around {
@@ -20,11 +21,11 @@ impl Around {
 }
 
 impl Children for Around {
-    fn exists(&self, workflow_id: &str) -> bool {
+    fn exists(&self, workflow_id: &WorkflowId) -> bool {
         matches!(self.runs.store().definition(&self.tenant, workflow_id), Ok(Some(_)))
     }
 
-    fn agent(&self, workflow_id: &str) -> Option<String> {
+    fn agent(&self, workflow_id: &WorkflowId) -> Option<String> {
         let definition = self.runs.definition(&self.tenant, workflow_id).ok()??;
         definition.agent_id().map(str::to_owned)
     }

@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canon::digest::Digest;
+use flow::id::{ArtifactId, RunId};
 use flow::store::{Change, CommitError};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
@@ -31,8 +32,8 @@ impl Runs {
     pub fn artifact_content(
         &self,
         caller: &Caller,
-        run_id: &str,
-        artifact_id: &str,
+        run_id: &RunId,
+        artifact_id: &ArtifactId,
     ) -> Result<Held, ArtifactError> {
         let (document, version) = self.artifact_seen(caller, run_id, artifact_id)?;
         let document: Value = serde_json::from_slice(&document).map_err(|_| ArtifactError::Failed)?;
@@ -46,8 +47,8 @@ impl Runs {
     pub async fn replace_artifact(
         &self,
         caller: &Caller,
-        run_id: &str,
-        artifact_id: &str,
+        run_id: &RunId,
+        artifact_id: &ArtifactId,
         version: Option<&str>,
         payload: &Value,
         plugin: &str,
@@ -92,8 +93,8 @@ impl Runs {
     fn artifact_seen(
         &self,
         caller: &Caller,
-        run_id: &str,
-        artifact_id: &str,
+        run_id: &RunId,
+        artifact_id: &ArtifactId,
     ) -> Result<(flow::store::Bytes, String), ArtifactError> {
         if !READING.iter().all(|scope| caller.may(*scope)) {
             return Err(ArtifactError::Unauthorized);
@@ -103,20 +104,20 @@ impl Runs {
         Ok((document, version))
     }
 
-    fn version(&self, run_id: &str, artifact_id: &str, document: &[u8]) -> String {
+    fn version(&self, run_id: &RunId, artifact_id: &ArtifactId, document: &[u8]) -> String {
         URL_SAFE_NO_PAD.encode(self.version_mac(run_id, artifact_id, document).finalize().into_bytes())
     }
 
-    fn is_version(&self, run_id: &str, artifact_id: &str, document: &[u8], version: &str) -> bool {
+    fn is_version(&self, run_id: &RunId, artifact_id: &ArtifactId, document: &[u8], version: &str) -> bool {
         let Ok(version) = URL_SAFE_NO_PAD.decode(version) else { return false };
         self.version_mac(run_id, artifact_id, document).verify_slice(&version).is_ok()
     }
 
-    fn version_mac(&self, run_id: &str, artifact_id: &str, document: &[u8]) -> Hmac<Sha256> {
+    fn version_mac(&self, run_id: &RunId, artifact_id: &ArtifactId, document: &[u8]) -> Hmac<Sha256> {
         let secret = self.inner.options.token_secrets.first().copied().unwrap_or_default();
         let mut mac = Hmac::<Sha256>::new_from_slice(&secret).expect("a key of any length is one");
         mac.update(DOMAIN);
-        for part in [run_id.as_bytes(), artifact_id.as_bytes(), document] {
+        for part in [run_id.as_str().as_bytes(), artifact_id.as_str().as_bytes(), document] {
             // With its length, so that no two things look the same when they stand behind each other.
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part);

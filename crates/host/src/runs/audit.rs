@@ -19,6 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use canon::canonical::write_to;
+use flow::id::Tenant;
 use flow::store::{AuditEntry, Change};
 use serde_json::Value;
 
@@ -40,12 +41,12 @@ const PAGE: usize = 1000;
 
 /// How many entries of each tenant are not signed yet, as far as this process wrote them.
 #[derive(Default)]
-pub(super) struct Unsigned(Mutex<BTreeMap<String, u64>>);
+pub(super) struct Unsigned(Mutex<BTreeMap<Tenant, u64>>);
 
 impl Unsigned {
     /// Counts an entry, and says whether it is time to sign. The first of a process is, because an earlier one may have stopped
     /// before it signed.
-    fn count(&self, tenant: &str) -> bool {
+    fn count(&self, tenant: &Tenant) -> bool {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = counts.get_mut(tenant) else {
             counts.insert(tenant.to_owned(), 1);
@@ -59,7 +60,7 @@ impl Unsigned {
         is_due
     }
 
-    fn take(&self) -> Vec<String> {
+    fn take(&self) -> Vec<Tenant> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = counts.iter_mut().filter(|(_, count)| **count > 0);
         waiting
@@ -109,7 +110,7 @@ impl Runs {
     }
 
     /// Notes that entries were committed, and signs the logs that are due for it.
-    pub(super) fn audit_committed(&self, tenants: Vec<String>) {
+    pub(super) fn audit_committed(&self, tenants: Vec<Tenant>) {
         for tenant in tenants {
             if self.inner.unsigned.count(&tenant) {
                 let runs = self.clone();
@@ -143,7 +144,7 @@ impl Runs {
     }
 
     /// Signs the log of a tenant up to its end, where it has at least so many entries that were not signed. Says up to where.
-    async fn checkpoint(&self, tenant: &str, least: u64) -> Result<Option<u64>, Refusal> {
+    async fn checkpoint(&self, tenant: &Tenant, least: u64) -> Result<Option<u64>, Refusal> {
         let Some(end) = self.store().audit_end(tenant)? else { return Ok(None) };
         let previous = self.store().checkpoint_before(tenant, u64::MAX)?;
         let previous = previous.and_then(|(_, document)| Checkpoint::read(&document));

@@ -1,5 +1,6 @@
 //! Many runs ended with one request.
 
+use flow::id::RunId;
 use flow::run::RunStatus;
 use flow::store::CommitError;
 use serde_json::{Value, json};
@@ -50,7 +51,7 @@ impl Runs {
         };
         // What the caller sent is repeated as data, and might be a secret in the wrong place.
         let shown = Value::from(flow::redact::text(id));
-        match self.cancel(caller, id, reason, None).await {
+        match self.cancel(caller, &RunId::new(id), reason, None).await {
             Ok(reply) => {
                 let body: Value = serde_json::from_slice(&reply.body).unwrap_or(Value::Null);
                 let status = body.get("status").and_then(Value::as_str).and_then(RunStatus::parse);

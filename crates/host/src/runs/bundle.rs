@@ -1,6 +1,7 @@
 //! All that is known of a run, in one document, for whoever has to find out what went wrong.
 
 use flow::definition::Masking;
+use flow::id::RunId;
 use flow::mask::Mask;
 use serde_json::{Map, Value, json};
 
@@ -19,7 +20,7 @@ const PAGE_BYTES: usize = 1 << 20;
 
 /// What of a log goes into a bundle.
 struct Wanted<'a> {
-    run_id: &'a str,
+    run_id: &'a RunId,
     /// What is hidden of the events, as it is from every reader.
     mask: Option<&'a Mask<'a>>,
     max_events: usize,
@@ -35,7 +36,7 @@ impl Runs {
     pub fn debug_bundle(
         &self,
         caller: &Caller,
-        run_id: &str,
+        run_id: &RunId,
         max_events: Option<usize>,
     ) -> Result<Value, Refusal> {
         let row = self.visible(caller, run_id)?;

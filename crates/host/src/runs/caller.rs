@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use flow::id::{Principal, Tenant};
 use serde::{Deserialize, Serialize};
 
 macro_rules! scopes {
@@ -81,9 +82,9 @@ impl fmt::Display for Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Whose data they work with.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// An opaque name of the key, never the key.
-    pub principal: String,
+    pub principal: Principal,
     /// What they may do.
     pub scopes: Vec<Scope>,
     /// Whether the key is for tests.

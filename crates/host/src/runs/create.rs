@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ai::provider::mock::{MockId, StreamMock, StreamMockError};
 use flow::definition::Definition;
 use flow::engine::Input;
+use flow::id::{RunId, Shard, WorkflowId};
 use flow::options::{OptionProblem, check_configurable, check_inputs, check_keys, check_labels, drop_unset};
 use flow::run::{Genesis, RunStatus};
 use flow::state::RunState;
@@ -39,7 +40,7 @@ pub const ENGINE_VERSIONS: std::ops::RangeInclusive<u64> = 1..=1;
 #[serde(rename_all = "camelCase")]
 struct Created<'c> {
     events_url: String,
-    run_id: &'c str,
+    run_id: &'c RunId,
     status: RunStatus,
     status_url: String,
 }
@@ -71,7 +72,8 @@ impl Runs {
             if let Some(reply) = self.replay(keyed)? {
                 return Ok(reply);
             }
-            let (definition, genesis) = self.genesis_beside(caller, body, creation).await?;
+            let (definition, genesis) =
+                self.genesis_beside(caller, body, creation, keyed.map(Keyed::shard)).await?;
             let run_id = genesis.run_id.clone();
             let reply = |status: RunStatus| Reply::new(201, &self.created(&run_id, status));
             let audit =
@@ -87,7 +89,7 @@ impl Runs {
 
     /// The body of the answer. It knows the states in which a run begins; one that is further already, at its end or waiting for
     /// something from elsewhere, is still shown as under way, as the protocol wants.
-    fn created<'c>(&self, run_id: &'c str, status: RunStatus) -> Created<'c> {
+    fn created<'c>(&self, run_id: &'c RunId, status: RunStatus) -> Created<'c> {
         let begins = [RunStatus::Pending, RunStatus::WaitingApproval, RunStatus::WaitingInput];
         let status = if begins.contains(&status) { status } else { RunStatus::Running };
         let status_url = format!("{}/v1/runs/{run_id}", self.public_url());
@@ -100,12 +102,13 @@ impl Runs {
         caller: &Caller,
         body: &Value,
         creation: Creation,
+        shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         if !is_large(body) {
-            return self.genesis(caller, body, creation);
+            return self.genesis(caller, body, creation, shard);
         }
         let (runs, asking, body) = (self.clone(), caller.clone(), body.clone());
-        self.beside(&caller.tenant, move || runs.genesis(&asking, &body, creation)).await?
+        self.beside(&caller.tenant, move || runs.genesis(&asking, &body, creation, shard)).await?
     }
 
     fn genesis(
@@ -113,6 +116,7 @@ impl Runs {
         caller: &Caller,
         body: &Value,
         creation: Creation,
+        shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         let workflow_id = body.get("workflowId").and_then(Value::as_str).filter(|id| !id.is_empty());
         let Some(workflow_id) = workflow_id else {
@@ -120,7 +124,8 @@ impl Runs {
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "workflowId"));
         };
         let request = Request::read(body, caller)?;
-        let definition = self.definition(&caller.tenant, workflow_id)?.ok_or_else(no_workflow)?;
+        let definition =
+            self.definition(&caller.tenant, &WorkflowId::new(workflow_id))?.ok_or_else(no_workflow)?;
         self.refuse_credential(&request.configurable)?;
         request.check(&definition, &self.providers())?;
         if let Some(url) = &request.callback_url {
@@ -131,7 +136,7 @@ impl Runs {
         self.check_mock_provider(caller, request.configurable.get("mockProvider"))?;
         self.check_forced(caller, creation.forced_engine_version)?;
         let genesis = Genesis {
-            run_id: new_run_id(self.now().0, &*self.inner.options.entropy).map_err(no_entropy)?,
+            run_id: new_run_id(self.now().0, shard, &*self.inner.options.entropy).map_err(no_entropy)?,
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
             workflow_id: definition.id.clone(),
@@ -308,7 +313,7 @@ impl Request {
             Some(Value::String(text)) if (1..=1024).contains(&text.len()) => Ok(Some(text.clone())),
             Some(_) => Err(wrong(name, "a text of 1 to 1024 bytes")),
         };
-        if text("tenantId")?.is_some_and(|tenant| tenant != caller.tenant) {
+        if text("tenantId")?.is_some_and(|tenant| caller.tenant != tenant.as_str()) {
             return Err(Refusal::new(
                 ApiCode::Forbidden,
                 "the key is of another tenant; leave `tenantId` out",
@@ -355,15 +360,21 @@ pub(super) fn told(problems: &[OptionProblem]) -> Vec<Value> {
         .collect()
 }
 
-/// An id of a run: 48 bits of time, so that later ones sort later, and 80 bits that nobody can guess.
+/// An id of a run: 48 bits of time, so that later ones sort later, 12 bits of its shard, and 68 bits that nobody can guess. A run that is
+/// created under an idempotency key has the shard of that key, so that it stands beside the recorded reply; any other has a random one.
 ///
 /// # Errors
 /// When the system has no entropy to give.
-pub fn new_run_id(now_ms: u64, entropy: &dyn crate::system::Entropy) -> std::io::Result<String> {
+pub fn new_run_id(
+    now_ms: u64,
+    shard: Option<Shard>,
+    entropy: &dyn crate::system::Entropy,
+) -> std::io::Result<RunId> {
     let mut random = [0_u8; 10];
     entropy.fill(&mut random)?;
     let random = random.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
-    Ok(format!("run_{:012x}{random:020x}", now_ms & 0xFFFF_FFFF_FFFF))
+    let of_chance = || Shard::new(u16::try_from(random >> 68).unwrap_or_default());
+    Ok(RunId::generate(now_ms, shard.unwrap_or_else(of_chance), random))
 }
 
 #[cfg(test)]

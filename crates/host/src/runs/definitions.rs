@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use canon::digest::Digest;
 use canon::json;
 use flow::definition::{Definition, Problem};
+use flow::id::{NodeId, Tenant, WorkflowId};
 use flow::store::{Bytes, Cause, Change, CommitError};
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ const REMEMBERED: usize = 1000;
 pub(super) struct Definitions {
     checked: Mutex<HashMap<Digest, Arc<Definition>>>,
     /// The newest of a tenant, by id. This process is the only one that registers any, so what is here is what is there.
-    newest: Mutex<HashMap<String, HashMap<String, Arc<Definition>>>>,
+    newest: Mutex<HashMap<Tenant, HashMap<WorkflowId, Arc<Definition>>>>,
     /// What workflows are to clients of MCP.
     pub(super) exposures: Exposures,
 }
@@ -166,7 +167,7 @@ impl Runs {
         if let Some(limit) = definition.patterns.over {
             let (bytes, workflow) = (definition.patterns.bytes, &definition.id);
             tracing::warn!(
-                workflow,
+                workflow = workflow.as_str(),
                 bytes,
                 limit,
                 "the patterns of a workflow take more than `limits.pattern_bytes`; its runs fail until it is registered with simpler ones"
@@ -180,8 +181,8 @@ impl Runs {
     /// The newest workflow of that id which the tenant has.
     pub(super) fn definition(
         &self,
-        tenant: &str,
-        workflow_id: &str,
+        tenant: &Tenant,
+        workflow_id: &WorkflowId,
     ) -> Result<Option<Arc<Definition>>, Refusal> {
         // Read under the lock: otherwise what was read before a registration could be remembered after it.
         let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -198,7 +199,7 @@ impl Runs {
     }
 
     /// Forgets which definition is the newest: there may be another one now.
-    fn forget_newest(&self, tenant: &str, workflow_id: &str) {
+    fn forget_newest(&self, tenant: &Tenant, workflow_id: &WorkflowId) {
         self.inner.definitions.exposures.outdate(tenant);
         let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newest) = newest.get_mut(tenant) {
@@ -221,7 +222,7 @@ impl Runs {
     ///
     /// # Errors
     /// When the tenant has none of that id.
-    pub fn workflow(&self, caller: &Caller, workflow_id: &str) -> Result<Bytes, Refusal> {
+    pub fn workflow(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<Bytes, Refusal> {
         let found = self.store().definition(&caller.tenant, workflow_id)?;
         found.map(|(_, document)| document).ok_or_else(no_workflow)
     }
@@ -230,11 +231,11 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn workflows(&self, caller: &Caller) -> Result<Vec<(String, Digest)>, Refusal> {
-        let mut workflows: Vec<(String, Digest)> = Vec::new();
+    pub fn workflows(&self, caller: &Caller) -> Result<Vec<(WorkflowId, Digest)>, Refusal> {
+        let mut workflows: Vec<(WorkflowId, Digest)> = Vec::new();
         loop {
             let after = workflows.last().map(|(id, _)| id.clone());
-            let page = self.workflow_page(caller, after.as_deref(), MAX_LISTED)?;
+            let page = self.workflow_page(caller, after.as_ref(), MAX_LISTED)?;
             let is_last = page.len() < MAX_LISTED;
             workflows.extend(page);
             if is_last {
@@ -250,9 +251,9 @@ impl Runs {
     pub fn workflow_page(
         &self,
         caller: &Caller,
-        after: Option<&str>,
+        after: Option<&WorkflowId>,
         limit: usize,
-    ) -> Result<Vec<(String, Digest)>, Refusal> {
+    ) -> Result<Vec<(WorkflowId, Digest)>, Refusal> {
         Ok(self.store().definitions(&caller.tenant, after, limit.clamp(1, MAX_LISTED))?)
     }
 }
@@ -275,7 +276,7 @@ fn refused_by_pack(problems: &[Problem]) -> Option<Refusal> {
         .detail("manifest", why.pack.clone())
         .detail("cause", why.code.clone())
         .detail("offendingTypeId", problem.offending_type_id.clone())
-        .detail("nodeId", problem.node_id.clone());
+        .detail("nodeId", problem.node_id.as_ref().map(NodeId::as_str));
     Some(match code {
         ApiCode::CredentialUnavailable => refusal.detail("capability", "secrets"),
         _ => refusal,
@@ -304,7 +305,7 @@ fn refusal(problems: &[Problem]) -> Refusal {
     if let Some(problem) = gated {
         refusal = refusal.detail("requiredCapability", problem.required_capability);
         refusal = refusal.detail("offendingTypeId", problem.offending_type_id.clone());
-        refusal = refusal.detail("nodeId", problem.node_id.clone());
+        refusal = refusal.detail("nodeId", problem.node_id.as_ref().map(NodeId::as_str));
     }
     refusal.detail("fields", fields)
 }

@@ -16,6 +16,7 @@
 use flow::engine::limits::MAX_CHILD_DEPTH;
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
 use flow::failure::FailureCode;
+use flow::id::{EffectId, Principal, RunId, Tenant};
 use flow::run::{Genesis, RunStatus};
 use flow::state::{RunError, RunState};
 use flow::store::{Bytes, Change, CommitError};
@@ -73,7 +74,7 @@ impl Runs {
     }
 
     /// Gives a run an input that no caller waits for.
-    pub(super) async fn give(&self, run_id: &str, input: Input) {
+    pub(super) async fn give(&self, run_id: &RunId, input: Input) {
         let act = || async { self.advance_boxed(run_id, input.clone(), Vec::new()).await.map(drop) };
         self.insist(run_id, act).await;
     }
@@ -82,7 +83,7 @@ impl Runs {
     /// fails, it is retried, because nobody else does it. What a stop leaves undone is done by the next recovery.
     pub(super) async fn insist<F: Future<Output = Result<(), Refusal>>>(
         &self,
-        run_id: &str,
+        run_id: &RunId,
         act: impl Fn() -> F,
     ) {
         let mut backoff = Backoff::new();
@@ -92,7 +93,7 @@ impl Runs {
             }
             let (attempt, pause) = backoff.failed();
             tracing::warn!(
-                run.id = run_id,
+                run.id = run_id.as_str(),
                 attempt,
                 retry_in_ms = millis(pause),
                 cause = causes(&refusal),
@@ -108,7 +109,7 @@ impl Runs {
     /// [`Runs::advance`] behind a pointer: what an input leads to may lead to another input.
     fn advance_boxed<'a>(
         &'a self,
-        run_id: &'a str,
+        run_id: &'a RunId,
         input: Input,
         changes: Vec<Change>,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + 'a>> {
@@ -118,7 +119,12 @@ impl Runs {
     }
 
     /// Starts a child, once: its id is derived, so a second start finds the first.
-    async fn start_child(&self, parent_id: &str, tenant: &str, child: &StartChild) -> Result<(), Refusal> {
+    async fn start_child(
+        &self,
+        parent_id: &RunId,
+        tenant: &Tenant,
+        child: &StartChild,
+    ) -> Result<(), Refusal> {
         if self.is_newborn(&child.run_id, parent_id) {
             let begun = self.advance_boxed(&child.run_id, Input::Create, Vec::new()).await;
             // One that the store could not take is begun again.
@@ -163,7 +169,7 @@ impl Runs {
 
     /// Ends a child that was just started, where nobody wants it any more: while it was being started, the others may have been joined
     /// without it, or the parent ended.
-    async fn end_if_unwanted(&self, parent_id: &str, child_id: &str) -> Result<(), Refusal> {
+    async fn end_if_unwanted(&self, parent_id: &RunId, child_id: &RunId) -> Result<(), Refusal> {
         if self.gave_up(parent_id, child_id).await {
             self.give(child_id, parent_cancelled(parent_id)).await;
         }
@@ -171,7 +177,7 @@ impl Runs {
     }
 
     /// Whether a run says that a child of it is to end.
-    pub(super) async fn gave_up(&self, parent_id: &str, child_id: &str) -> bool {
+    pub(super) async fn gave_up(&self, parent_id: &RunId, child_id: &RunId) -> bool {
         if let Some(live) = self.inner.live.get(parent_id) {
             let cell = live.cell.lock().await;
             if let Some(loaded) = &*cell {
@@ -182,22 +188,22 @@ impl Runs {
     }
 
     /// Ends a child, where it is one: a fork shares the children that its source had started, and leaves them alone.
-    async fn cancel_child(&self, parent_id: &str, run_id: &str) {
+    async fn cancel_child(&self, parent_id: &RunId, run_id: &RunId) {
         if !self.is_child(parent_id, run_id) {
             return;
         }
         self.give(run_id, parent_cancelled(parent_id)).await;
     }
 
-    fn is_child(&self, parent_id: &str, run_id: &str) -> bool {
+    fn is_child(&self, parent_id: &RunId, run_id: &RunId) -> bool {
         let Ok(Some(row)) = self.store().run(None, run_id) else { return false };
         let genesis = serde_json::from_slice::<Genesis>(&row.genesis);
-        genesis.is_ok_and(|genesis| genesis.parent.is_some_and(|parent| parent.run_id == parent_id))
+        genesis.is_ok_and(|genesis| genesis.parent.is_some_and(|parent| parent.run_id == *parent_id))
     }
 
     /// Tells a run how a child ended that was there already. One that is still under way tells its parent itself, and is
     /// watched for a fork of the parent.
-    async fn await_child(&self, parent_id: &str, run_id: &str) -> Result<(), Refusal> {
+    async fn await_child(&self, parent_id: &RunId, run_id: &RunId) -> Result<(), Refusal> {
         let loaded = self.load(run_id)?;
         if loaded.state.status.is_terminal() {
             self.give(parent_id, ended(&loaded.state)).await;
@@ -236,7 +242,7 @@ impl Runs {
     }
 
     /// Makes an effect under its identity: claimed, made, recorded, and only then told to the node.
-    async fn perform(&self, run_id: &str, tenant: &str, activity: &Activity) -> Result<(), Refusal> {
+    async fn perform(&self, run_id: &RunId, tenant: &Tenant, activity: &Activity) -> Result<(), Refusal> {
         let id = &activity.logical_invocation_id;
         let _turn = self.inner.one_by_one.turn(id).await;
         // Held until the outcome is recorded: a host that stops waits for that.
@@ -299,7 +305,7 @@ impl Runs {
 
     /// A place at work for a call of a run. Nothing where the call is not to be made: its run ended while it waited, or the host is
     /// being stopped.
-    async fn place_at_work(&self, run_id: &str) -> Option<Place<'_>> {
+    async fn place_at_work(&self, run_id: &RunId) -> Option<Place<'_>> {
         let place = tokio::select! {
             biased;
             () = self.stopped() => None,
@@ -318,7 +324,7 @@ impl Runs {
 
     async fn carry_out(
         &self,
-        tenant: &str,
+        tenant: &Tenant,
         activity: &Activity,
         again: bool,
         kept: Option<&Value>,
@@ -359,14 +365,14 @@ fn is_another_attempt(activity: &Activity) -> bool {
 /// The parts of the work of a run, in the store of runs.
 struct Book<'a> {
     runs: &'a Runs,
-    run_id: &'a str,
+    run_id: &'a RunId,
 }
 
 impl Book<'_> {
     /// The work is given up because of the store. The node is only told that; the log has the cause.
     fn unwritable(&self, error: &(dyn std::error::Error + 'static)) -> Unwritable {
         tracing::warn!(
-            run.id = self.run_id,
+            run.id = self.run_id.as_str(),
             cause = causes(error),
             "a part of the work of a node could not be recorded"
         );
@@ -384,10 +390,10 @@ impl Ledger for Book<'_> {
     fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim> {
         Box::pin(async move {
             let at = self.runs.now();
-            let claim = Change::ClaimActivity { id: id.to_owned(), run_id: self.run_id.to_owned(), at };
+            let claim = Change::ClaimActivity { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
             match self.runs.commit(vec![claim]).await {
                 Ok(()) => Ok(Claim::New),
-                Err(CommitError::ActivityClaimed) => match self.runs.store().activity(id) {
+                Err(CommitError::ActivityClaimed) => match self.runs.store().activity(&EffectId::new(id)) {
                     Ok(Some(Some(recorded))) => Ok(Claim::Done(recorded)),
                     Ok(_) => Ok(Claim::Unknown),
                     Err(error) => Err(self.unwritable(&error)),
@@ -399,7 +405,7 @@ impl Ledger for Book<'_> {
 
     fn recall<'a>(&'a self, id: &'a str) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
-            let recorded = self.runs.store().activity(id).map(Option::flatten);
+            let recorded = self.runs.store().activity(&EffectId::new(id)).map(Option::flatten);
             recorded.map_err(|error| self.unwritable(&error))
         })
     }
@@ -407,8 +413,8 @@ impl Ledger for Book<'_> {
     fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
             let at = self.runs.now();
-            let claim = Change::ClaimActivity { id: id.to_owned(), run_id: self.run_id.to_owned(), at };
-            let finish = Change::FinishActivity { id: id.to_owned(), outcome: noted.into() };
+            let claim = Change::ClaimActivity { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
+            let finish = Change::FinishActivity { id: EffectId::new(id), outcome: noted.into() };
             match self.runs.commit(vec![claim, finish]).await {
                 Ok(()) => Ok(None),
                 Err(CommitError::ActivityClaimed) => self.recall(id).await,
@@ -419,17 +425,17 @@ impl Ledger for Book<'_> {
 
     fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()> {
         Box::pin(async move {
-            let finish = Change::FinishActivity { id: id.to_owned(), outcome: outcome.into() };
+            let finish = Change::FinishActivity { id: EffectId::new(id), outcome: outcome.into() };
             self.runs.commit(vec![finish]).await.map_err(|error| self.unwritable(&error))
         })
     }
 }
 
 /// What ends a run on behalf of its parent.
-pub(super) fn parent_cancelled(parent_id: &str) -> Input {
+pub(super) fn parent_cancelled(parent_id: &RunId) -> Input {
     Input::Cancel {
         reason: Some("parent-cancelled".to_owned()),
-        by: "parent".to_owned(),
+        by: Principal::new("parent"),
         parent_run_id: Some(parent_id.to_owned()),
     }
 }

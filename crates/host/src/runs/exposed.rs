@@ -13,6 +13,7 @@ use canon::digest::Digest;
 use flow::definition::exposed::Arguments;
 use flow::definition::exposed::address::Template;
 use flow::definition::{Definition, ExposedType, Node, NodeType};
+use flow::id::{Tenant, WorkflowId};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
@@ -59,8 +60,8 @@ pub struct Exposed {
 pub(super) struct Exposures {
     version: AtomicU64,
     /// Tells whose workflows were registered.
-    changed: broadcast::Sender<Arc<str>>,
-    known: Mutex<HashMap<String, (u64, Arc<Exposed>)>>,
+    changed: broadcast::Sender<Tenant>,
+    known: Mutex<HashMap<Tenant, (u64, Arc<Exposed>)>>,
     others: Mutex<HashSet<Digest>>,
 }
 
@@ -77,18 +78,18 @@ impl Default for Exposures {
 
 impl Exposures {
     /// A workflow of a tenant was registered: what is remembered may be outdated.
-    pub(super) fn outdate(&self, tenant: &str) {
+    pub(super) fn outdate(&self, tenant: &Tenant) {
         self.version.fetch_add(1, Ordering::SeqCst);
         // Nobody has to listen.
-        let _ = self.changed.send(tenant.into());
+        let _ = self.changed.send(tenant.clone());
     }
 }
 
 /// Whoever wants to know when what a tenant exposes may be another.
 #[derive(Debug)]
 pub struct Changes {
-    tenant: String,
-    changed: broadcast::Receiver<Arc<str>>,
+    tenant: Tenant,
+    changed: broadcast::Receiver<Tenant>,
 }
 
 impl Changes {
@@ -101,7 +102,7 @@ impl Changes {
     pub async fn next(&mut self) {
         loop {
             match self.changed.recv().await {
-                Ok(tenant) if *tenant == *self.tenant => return,
+                Ok(tenant) if tenant == self.tenant => return,
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Lagged(_)) => return,
                 // The host is gone, and registers nothing more.
@@ -164,7 +165,7 @@ fn first<T>(known: &mut BTreeMap<String, T>, name: String, exposed: T) {
 
 impl Runs {
     /// Tells when what a tenant exposes may be another, from now on.
-    pub fn exposed_changes(&self, tenant: &str) -> Changes {
+    pub fn exposed_changes(&self, tenant: &Tenant) -> Changes {
         let changed = self.inner.definitions.exposures.changed.subscribe();
         Changes { tenant: tenant.to_owned(), changed }
     }
@@ -173,7 +174,7 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn exposed(&self, tenant: &str) -> Result<Arc<Exposed>, Refusal> {
+    pub fn exposed(&self, tenant: &Tenant) -> Result<Arc<Exposed>, Refusal> {
         let exposures = &self.inner.definitions.exposures;
         // Before anything is read: what is registered meanwhile outdates it.
         let version = exposures.version.load(Ordering::SeqCst);
@@ -192,11 +193,11 @@ impl Runs {
         Ok(exposed)
     }
 
-    fn read_exposed(&self, tenant: &str) -> Result<Exposed, Refusal> {
+    fn read_exposed(&self, tenant: &Tenant) -> Result<Exposed, Refusal> {
         let mut exposed = Exposed::default();
-        let mut after: Option<String> = None;
+        let mut after: Option<WorkflowId> = None;
         loop {
-            let page = self.store().definitions(tenant, after.as_deref(), MAX_LISTED)?;
+            let page = self.store().definitions(tenant, after.as_ref(), MAX_LISTED)?;
             for (id, digest) in &page {
                 if let Some(workflow) = self.exposing(tenant, id, *digest)? {
                     for node in workflow.nodes.iter().filter(|node| !node.disabled) {
@@ -214,7 +215,12 @@ impl Runs {
     }
 
     /// A workflow, where it exposes anything. Those that do not are read once.
-    fn exposing(&self, tenant: &str, id: &str, digest: Digest) -> Result<Option<Arc<Definition>>, Refusal> {
+    fn exposing(
+        &self,
+        tenant: &Tenant,
+        id: &WorkflowId,
+        digest: Digest,
+    ) -> Result<Option<Arc<Definition>>, Refusal> {
         let others = &self.inner.definitions.exposures.others;
         if others.lock().unwrap_or_else(PoisonError::into_inner).contains(&digest) {
             return Ok(None);

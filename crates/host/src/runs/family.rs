@@ -7,6 +7,7 @@
 
 use flow::engine::Input;
 use flow::engine::limits::MAX_CHILD_DEPTH;
+use flow::id::RunId;
 use flow::run::{Genesis, RunStatus};
 
 use super::live::Loaded;
@@ -24,7 +25,7 @@ pub(super) fn for_parent(status: RunStatus) -> RunStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// How it stands. One that asks something while it works besides is running.
     pub status: RunStatus,
 }
@@ -35,7 +36,7 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn waiting(&self, caller: &Caller, run_id: &str) -> Result<Vec<Waiting>, Refusal> {
+    pub async fn waiting(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Waiting>, Refusal> {
         let (mut waiting, mut next, mut looked) = (Vec::new(), vec![run_id.to_owned()], 0);
         while let Some(run_id) = next.pop() {
             looked += 1;
@@ -54,10 +55,10 @@ impl Runs {
     }
 
     /// The children that a run waits for, whether it asks something itself, and how it stands; nothing where anything else is under way.
-    async fn awaited(&self, run_id: &str) -> Result<Option<(Vec<String>, bool, RunStatus)>, Refusal> {
+    async fn awaited(&self, run_id: &RunId) -> Result<Option<(Vec<RunId>, bool, RunStatus)>, Refusal> {
         let of = |Loaded { definition, state }: &Loaded| {
             let children = state.awaits(definition)?;
-            let children = children.into_iter().map(str::to_owned).collect();
+            let children = children.into_iter().cloned().collect();
             Some((children, !state.interrupts.is_empty(), state.status))
         };
         // One that waits for children is in memory as a rule, and its log need not be read.
@@ -71,7 +72,7 @@ impl Runs {
     }
 
     /// Tells a run how a child of it stands that has not ended.
-    pub(super) async fn tell_waiting(&self, parent_id: &str, run_id: &str) {
+    pub(super) async fn tell_waiting(&self, parent_id: &RunId, run_id: &RunId) {
         let stands = || {
             let row = self.store().run(None, run_id)?;
             let open = row.map(|row| row.status).filter(|status| !status.is_terminal());
@@ -90,7 +91,7 @@ impl Runs {
     }
 
     /// Tells those who watch a run, or one above it, that it is worth a look at what is below.
-    pub(super) fn stir(&self, run_id: String) {
+    pub(super) fn stir(&self, run_id: RunId) {
         let mut next = Some(run_id);
         for _ in 0..MAX_CHILD_DEPTH {
             let Some(run_id) = next else { return };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use flow::definition::Definition;
 use flow::event::wire;
+use flow::id::{RunId, Tenant};
 use flow::mask::Mask;
 use flow::redact;
 use flow::store::StoredAppend;
@@ -84,7 +85,7 @@ pub struct Batch {
 /// A watcher of one run.
 pub struct Following {
     runs: Runs,
-    run_id: String,
+    run_id: RunId,
     next: u64,
     told: Option<Receiver<Told>>,
     ended: bool,
@@ -101,7 +102,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn follow(&self, tenant: &str, run_id: &str, from: u64) -> Result<Following, Refusal> {
+    pub fn follow(&self, tenant: &Tenant, run_id: &RunId, from: u64) -> Result<Following, Refusal> {
         let row = self.store().run(Some(tenant), run_id)?.ok_or_else(Refusal::no_run)?;
         // Subscribed before the store is read for the first time, so that nothing falls in between.
         let told =
@@ -225,7 +226,7 @@ impl Following {
 /// The text of an event as a reader may see it, by whichever way it leaves the host: without what the author marked as sensitive, and
 /// without what looks like a credential. Most events hold neither, and their bytes pass as they are. What cannot be read cannot be
 /// masked, and is not shown.
-pub(super) fn shown(mask: Option<&Mask<'_>>, run_id: &str, text: Arc<str>) -> Option<Arc<str>> {
+pub(super) fn shown(mask: Option<&Mask<'_>>, run_id: &RunId, text: Arc<str>) -> Option<Arc<str>> {
     let text = match mask {
         None => text,
         Some(mask) => {

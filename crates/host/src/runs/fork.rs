@@ -9,6 +9,7 @@ use flow::definition::Definition;
 use flow::engine::replay::{Source, replay};
 use flow::engine::{Decision, Input, decide};
 use flow::event::Event;
+use flow::id::{RunId, Shard};
 use flow::options::{check_configurable, check_labels, drop_unset};
 use flow::run::{Fork, ForkMode, Genesis, RunStatus};
 use flow::state::RunState;
@@ -41,7 +42,7 @@ impl Runs {
     pub async fn fork(
         &self,
         caller: &Caller,
-        run_id: &str,
+        run_id: &RunId,
         body: &Value,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
@@ -54,7 +55,7 @@ impl Runs {
             let row = self.visible(caller, run_id)?;
             // The log may grow meanwhile: what was there at the first look is what is forked.
             request.fits(&row)?;
-            let (definition, genesis) = self.forked(&row, &request)?;
+            let (definition, genesis) = self.forked(&row, &request, keyed.map(Keyed::shard))?;
             match self.begin_fork(caller, &definition, genesis, &row, &request, keyed).await {
                 Err(BeginError::Commit(CommitError::KeyTaken)) => {}
                 Err(error) => return Err(error.into()),
@@ -64,11 +65,16 @@ impl Runs {
     }
 
     /// The facts of the new run: those of the source, but for what the overlay says.
-    fn forked(&self, row: &RunRow, request: &Request) -> Result<(Arc<Definition>, Genesis), Refusal> {
+    fn forked(
+        &self,
+        row: &RunRow,
+        request: &Request,
+        shard: Option<Shard>,
+    ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         let source = genesis_in(row)?;
         let definition = self.pinned_by(&source)?;
         let now = self.now();
-        let run_id = new_run_id(now.0, &*self.inner.options.entropy).map_err(no_entropy)?;
+        let run_id = new_run_id(now.0, shard, &*self.inner.options.entropy).map_err(no_entropy)?;
         let mut genesis = Genesis {
             run_id,
             // A fork stands in nobody's way, and calls nobody about what was recorded.
@@ -101,7 +107,7 @@ impl Runs {
         keyed: Option<&Keyed>,
     ) -> Result<Reply, BeginError> {
         let run_id = genesis.run_id.clone();
-        let source_run_id = genesis.fork.as_ref().map(|fork| fork.source_run_id.clone()).unwrap_or_default();
+        let source_run_id = row.run_id.clone();
         let mut changes = vec![created(&genesis, false)];
         let (runs, definition_of, source) = (self.clone(), Arc::clone(definition), source_run_id.clone());
         let (mode, from, end) = (request.mode, request.from, row.next_sequence);
@@ -148,7 +154,7 @@ impl Runs {
         &self,
         definition: &Arc<Definition>,
         genesis: Genesis,
-        source_run_id: &str,
+        source_run_id: &RunId,
         events: &[Event],
         mode: ForkMode,
         from: u64,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use canon::time::Timestamp;
 use flow::engine::guide::session_of;
 use flow::engine::{Guide, GuideFailure, GuideResult, Input};
+use flow::id::{ArtifactId, NodeId, RunId, Tenant};
 use flow::run::Genesis;
 use flow::state::{NodeStatus, RunState};
 use flow::store::{Cause, Change};
@@ -26,7 +27,7 @@ const MAX_FORKS: usize = 16;
 const END: &str = "session:";
 
 /// The key of the timer by which the end of a wait survives the process.
-pub(super) fn end_key(node_id: &str, session_id: &str) -> String {
+pub(super) fn end_key(node_id: &NodeId, session_id: &str) -> String {
     format!("{END}{session_id}:{node_id}")
 }
 
@@ -36,7 +37,7 @@ pub(super) fn parse_end_key(key: &str) -> Option<(&str, &str)> {
 }
 
 /// The change by which the end of a wait is made durable together with what ended it.
-pub(super) fn end_later(run_id: &str, node_id: &str, session_id: &str, now: Timestamp) -> Change {
+pub(super) fn end_later(run_id: &RunId, node_id: &NodeId, session_id: &str, now: Timestamp) -> Change {
     Change::SetTimer {
         run_id: run_id.to_owned(),
         key: end_key(node_id, session_id),
@@ -50,9 +51,14 @@ fn later(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
 }
 
 /// A session could not be marked as ended. The clock tries again.
-fn unmarked(run_id: &str, session_id: &str, cause: &(dyn std::error::Error + 'static)) -> bool {
+fn unmarked(run_id: &RunId, session_id: &str, cause: &(dyn std::error::Error + 'static)) -> bool {
     let cause = causes(cause);
-    tracing::warn!(run.id = run_id, session.id = session_id, cause, "a session could not be ended; retrying");
+    tracing::warn!(
+        run.id = run_id.as_str(),
+        session.id = session_id,
+        cause,
+        "a session could not be ended; retrying"
+    );
     false
 }
 
@@ -67,12 +73,12 @@ impl Runs {
     }
 
     /// Equips an agent, starts its session, and watches it, in a task of its own: a repository may take minutes to arrive.
-    pub(super) fn guide(&self, run_id: &str, tenant: &str, guide: Guide) {
+    pub(super) fn guide(&self, run_id: &RunId, tenant: &Tenant, guide: Guide) {
         let (runs, run_id, tenant) = (self.clone(), run_id.to_owned(), tenant.to_owned());
         tokio::spawn(async move { runs.carry_guide(run_id, tenant, guide).await });
     }
 
-    async fn carry_guide(&self, run_id: String, tenant: String, guide: Guide) {
+    async fn carry_guide(&self, run_id: RunId, tenant: Tenant, guide: Guide) {
         let Some(path) = self.path().cloned() else {
             self.tell_end(&run_id, &guide.node_id, &guide.session_id, Err(not_provided())).await;
             return;
@@ -106,7 +112,7 @@ impl Runs {
     }
 
     /// Whether a run waits for a session, or will when it goes on.
-    fn wants(&self, run_id: &str, node_id: &str, session_id: &str) -> bool {
+    fn wants(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
         // What cannot be read now is asked again by the next recovery.
         let Ok(loaded) = self.load(run_id) else { return true };
         let state = &loaded.state;
@@ -122,7 +128,7 @@ impl Runs {
     }
 
     /// What the path has to know of a node.
-    fn job(&self, run_id: &str, tenant: &str, guide: Guide) -> Result<Job, Trouble> {
+    fn job(&self, run_id: &RunId, tenant: &Tenant, guide: Guide) -> Result<Job, Trouble> {
         let genesis = self.genesis_of(run_id).map_err(later)?;
         let mut artifacts = Vec::new();
         for upstream in &guide.artifacts {
@@ -141,7 +147,7 @@ impl Runs {
     }
 
     /// An artifact of a run, or of the run that it was forked from: a fork has the events of its source, not its artifacts.
-    fn artifact_of(&self, genesis: &Genesis, artifact_id: &str) -> Result<Option<Value>, Trouble> {
+    fn artifact_of(&self, genesis: &Genesis, artifact_id: &ArtifactId) -> Result<Option<Value>, Trouble> {
         let mut genesis = genesis.clone();
         for _ in 0..MAX_FORKS {
             let found = self.store().artifact(&genesis.run_id, artifact_id).map_err(later)?;
@@ -159,7 +165,7 @@ impl Runs {
     }
 
     /// Does something on a thread that may wait, until it is done or fails for good. Nothing where the host is stopped first.
-    async fn patiently<T, F>(&self, run_id: &str, act: F) -> Option<Result<T, GuideFailure>>
+    async fn patiently<T, F>(&self, run_id: &RunId, act: F) -> Option<Result<T, GuideFailure>>
     where
         T: Send + 'static,
         F: Fn() -> Result<T, Trouble> + Clone + Send + 'static,
@@ -174,7 +180,7 @@ impl Runs {
                 // The thread panicked, or the runtime is going away.
                 Err(error) => {
                     tracing::error!(
-                        run.id = run_id,
+                        run.id = run_id.as_str(),
                         cause = causes(&error),
                         "a guided node could not be started"
                     );
@@ -183,7 +189,7 @@ impl Runs {
             };
             let (attempt, pause) = backoff.failed();
             tracing::warn!(
-                run.id = run_id,
+                run.id = run_id.as_str(),
                 attempt,
                 retry_in_ms = millis(pause),
                 cause = causes(&cause),
@@ -198,8 +204,8 @@ impl Runs {
 
     async fn tell_end(
         &self,
-        run_id: &str,
-        node_id: &str,
+        run_id: &RunId,
+        node_id: &NodeId,
         session_id: &str,
         outcome: Result<GuideResult, GuideFailure>,
     ) {
@@ -229,7 +235,7 @@ impl Runs {
     }
 
     /// Tells every node that waits for a session what became of it, where something has.
-    async fn look_into(&self, path: &GuidedNodes, tenant: &str, session_id: &str) {
+    async fn look_into(&self, path: &GuidedNodes, tenant: &Tenant, session_id: &str) {
         let looked = {
             let (path, tenant, session_id) = (path.clone(), tenant.to_owned(), session_id.to_owned());
             tokio::task::spawn_blocking(move || path.result(&tenant, &session_id)).await
@@ -269,9 +275,9 @@ impl Runs {
     /// Marks a session that nobody waits for any more. Says whether that is done; what is not is done by the clock.
     pub(super) async fn end_guide(
         &self,
-        run_id: &str,
-        tenant: &str,
-        node_id: &str,
+        run_id: &RunId,
+        tenant: &Tenant,
+        node_id: &NodeId,
         session_id: &str,
     ) -> bool {
         if let Some(path) = self.path().cloned() {
@@ -300,7 +306,7 @@ impl Runs {
     }
 
     /// The end of a wait that the process which recorded it did not live to carry out.
-    pub(super) async fn end_guide_late(&self, run_id: &str, node_id: &str, session_id: &str) -> bool {
+    pub(super) async fn end_guide_late(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
         match self.genesis_of(run_id) {
             Ok(genesis) => self.end_guide(run_id, &genesis.tenant, node_id, session_id).await,
             Err(refusal) => unmarked(run_id, session_id, &refusal),
@@ -312,7 +318,7 @@ impl Runs {
         &self,
         caller: &Caller,
         state: &RunState,
-        node_id: &str,
+        node_id: &NodeId,
         interrupt: &mut Value,
     ) {
         if !caller.may(Scope::ApprovalsRespond) {
@@ -337,7 +343,7 @@ impl Runs {
     ///
     /// # Errors
     /// When the caller may not, or nothing is pending there.
-    pub fn connection(&self, caller: &Caller, run_id: &str, node_id: &str) -> Result<Value, Refusal> {
+    pub fn connection(&self, caller: &Caller, run_id: &RunId, node_id: &NodeId) -> Result<Value, Refusal> {
         if !caller.may(Scope::ApprovalsRespond) {
             return Err(Refusal::scope(Scope::ApprovalsRespond));
         }
@@ -354,7 +360,12 @@ impl Runs {
     }
 
     /// What a name for the bytes that a reader got has to hold beside the run's own sequence: how far the session is.
-    pub(super) fn connection_tag(&self, caller: &Caller, state: &RunState, node_id: &str) -> Option<String> {
+    pub(super) fn connection_tag(
+        &self,
+        caller: &Caller,
+        state: &RunState,
+        node_id: &NodeId,
+    ) -> Option<String> {
         if !caller.may(Scope::ApprovalsRespond) {
             return None;
         }
@@ -364,7 +375,7 @@ impl Runs {
     }
 
     /// The session that a guided node waits for.
-    fn guided_session(&self, state: &RunState, node_id: &str) -> Option<String> {
+    fn guided_session(&self, state: &RunState, node_id: &NodeId) -> Option<String> {
         let open = state.interrupts.get(node_id)?;
         let is_guided =
             open.data.get("eventType").and_then(Value::as_str) == Some(flow::engine::guide::EVENT_TYPE);

@@ -11,6 +11,7 @@ use std::thread::available_parallelism;
 use flow::definition::Definition;
 use flow::engine::Input;
 use flow::event::payload_bytes;
+use flow::id::Tenant;
 use flow::state::RunState;
 use flow::store::RunRow;
 use serde_json::Value;
@@ -29,7 +30,7 @@ pub(super) struct HeavyWork {
     /// A place beside them for what somebody waits for who wants a run to end.
     urgent: Semaphore,
     of_a_tenant: usize,
-    tenants: Mutex<HashMap<String, Arc<Semaphore>>>,
+    tenants: Mutex<HashMap<Tenant, Arc<Semaphore>>>,
 }
 
 impl Default for HeavyWork {
@@ -52,7 +53,7 @@ pub(super) struct Place {
 
 impl HeavyWork {
     /// The places of a tenant. Those of tenants that have nothing to do are forgotten.
-    fn of(&self, tenant: &str) -> Arc<Semaphore> {
+    fn of(&self, tenant: &Tenant) -> Arc<Semaphore> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         tenants.retain(|_, places| Arc::strong_count(places) > 1);
         let places =
@@ -131,7 +132,7 @@ impl Runs {
     /// Does work that may take long, once there is a place for it. Work whose caller leaves is brought to its end, and forgotten.
     pub(super) async fn beside<T: Send + 'static>(
         &self,
-        tenant: &str,
+        tenant: &Tenant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let _place = self.place(tenant).await?;
@@ -139,7 +140,7 @@ impl Runs {
     }
 
     /// A place for work of a tenant.
-    pub(super) async fn place(&self, tenant: &str) -> Result<Place, Refusal> {
+    pub(super) async fn place(&self, tenant: &Tenant) -> Result<Place, Refusal> {
         let own = self.inner.heavy.of(tenant).acquire_owned().await.map_err(closed)?;
         let shared = Arc::clone(&self.inner.heavy.places).acquire_owned().await.map_err(closed)?;
         Ok(Place { _own: own, _shared: shared })
@@ -192,12 +193,12 @@ mod tests {
     #[tokio::test]
     async fn one_tenant_does_not_take_the_places_of_others() {
         let heavy = HeavyWork { of_a_tenant: 2, ..HeavyWork::default() };
-        let (a, b) = (heavy.of("a"), heavy.of("b"));
+        let (a, b) = (heavy.of(&Tenant::new("a")), heavy.of(&Tenant::new("b")));
         let _held = (a.try_acquire().unwrap(), a.try_acquire().unwrap());
-        assert!(a.try_acquire().is_err() && heavy.of("a").try_acquire().is_err());
+        assert!(a.try_acquire().is_err() && heavy.of(&Tenant::new("a")).try_acquire().is_err());
         assert!(b.try_acquire().is_ok());
         drop(b);
-        heavy.of("c");
+        heavy.of(&Tenant::new("c"));
         assert_eq!(heavy.tenants.lock().unwrap().len(), 2, "nothing is kept of tenants that are done");
     }
 }

@@ -1,6 +1,7 @@
 //! A request with a key is answered once, and the same again.
 
 use canon::digest::Digest;
+use flow::id::Shard;
 use flow::store::{Answer, AnswerKey, Bytes, Change, CommitError};
 use serde::Serialize;
 use serde_json::Value;
@@ -59,6 +60,11 @@ impl Keyed {
             key: Digest::of_bytes(key.as_bytes()),
         };
         Ok(Self { key, request })
+    }
+
+    /// The shard of a run that is created under the key.
+    pub(super) fn shard(&self) -> Shard {
+        Shard::of_key(&self.key.tenant, self.key.key)
     }
 }
 

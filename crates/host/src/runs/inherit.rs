@@ -2,6 +2,7 @@
 
 use flow::definition::Definition;
 use flow::engine::inherit::inherited;
+use flow::id::RunId;
 use flow::state::RunState;
 use flow::store::{Cause, Change, CommitError};
 
@@ -13,7 +14,7 @@ impl Runs {
         &self,
         definition: &Definition,
         state: &RunState,
-        source_run_id: &str,
+        source_run_id: &RunId,
     ) -> Result<Vec<Change>, CommitError> {
         let mut changes = Vec::new();
         for record in inherited(definition, state, source_run_id) {

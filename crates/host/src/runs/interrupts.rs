@@ -3,6 +3,7 @@
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::engine::{DrainPolicy, Input};
+use flow::id::{InterruptId, NodeId, Principal, RunId};
 use flow::interrupt::{ANONYMOUS, Via, answerable_by_token, takes_tokens};
 use flow::run::RunStatus;
 use flow::state::Interrupt;
@@ -20,15 +21,15 @@ pub(super) const TOKEN_PERIOD_MS: u64 = LIFETIME_MS / 2;
 /// What an answer is to: a node, or one interrupt of it.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
-    run_id: &'a str,
-    node_id: &'a str,
-    interrupt_id: Option<&'a str>,
+    run_id: &'a RunId,
+    node_id: &'a NodeId,
+    interrupt_id: Option<&'a InterruptId>,
     via: Via,
 }
 
 /// Whom a token is issued to.
 pub(super) struct Recipient<'a> {
-    pub(super) principal: &'a str,
+    pub(super) principal: &'a Principal,
     /// Whether they have `approvals:respond`.
     pub(super) may_respond: bool,
 }
@@ -60,8 +61,8 @@ impl Runs {
     pub async fn resolve(
         &self,
         caller: &Caller,
-        run_id: &str,
-        node_id: &str,
+        run_id: &RunId,
+        node_id: &NodeId,
         resume_value: Value,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
@@ -76,9 +77,9 @@ impl Runs {
     pub async fn resolve_interrupt(
         &self,
         caller: &Caller,
-        run_id: &str,
-        node_id: &str,
-        interrupt_id: &str,
+        run_id: &RunId,
+        node_id: &NodeId,
+        interrupt_id: &InterruptId,
         resume_value: Value,
     ) -> Result<Reply, Refusal> {
         let asked = Asked { run_id, node_id, interrupt_id: Some(interrupt_id), via: Via::Key };
@@ -113,7 +114,7 @@ impl Runs {
         let Asked { run_id, node_id, interrupt_id, via } = asked;
         let input = Input::Resolve {
             node_id: node_id.to_owned(),
-            interrupt_id: interrupt_id.map(str::to_owned),
+            interrupt_id: interrupt_id.cloned(),
             resume_value: resume_value.clone(),
             by: caller.principal.clone(),
             grants: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
@@ -234,7 +235,7 @@ impl Runs {
         }
         let caller = Caller {
             tenant: tenant.clone(),
-            principal: token.holder.clone().unwrap_or_else(|| ANONYMOUS.to_owned()),
+            principal: token.holder.clone().unwrap_or_else(|| Principal::new(ANONYMOUS)),
             scopes: Vec::new(),
             test: state.genesis.test,
         };
@@ -271,7 +272,7 @@ impl Runs {
         let latest = Timestamp(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
         let expires_at = interrupt.deadline.map_or(latest, |deadline| deadline.min(latest)).0;
         let node = &loaded.definition.nodes[loaded.state.place(&interrupt.node_id)?];
-        let answers = to.may_respond && answerable_by_token(node, interrupt, to.principal);
+        let answers = to.may_respond && answerable_by_token(node, interrupt, to.principal.as_str());
         let token = InterruptToken {
             run_id: loaded.state.genesis.run_id.clone(),
             node_id: interrupt.node_id.clone(),
@@ -290,7 +291,7 @@ impl Runs {
     pub async fn cancel(
         &self,
         caller: &Caller,
-        run_id: &str,
+        run_id: &RunId,
         reason: Option<String>,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
@@ -323,7 +324,7 @@ impl Runs {
     /// The answer to a wish to end what has ended.
     async fn ended_already(
         &self,
-        run_id: &str,
+        run_id: &RunId,
         status: RunStatus,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
@@ -352,7 +353,7 @@ impl Runs {
     pub async fn pause(
         &self,
         caller: &Caller,
-        run_id: &str,
+        run_id: &RunId,
         reason: Option<String>,
         policy: DrainPolicy,
         keyed: Option<&Keyed>,
@@ -381,7 +382,7 @@ impl Runs {
     pub async fn assign(
         &self,
         caller: &Caller,
-        run_id: &str,
+        run_id: &RunId,
         variables: Map<String, Value>,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
@@ -400,7 +401,7 @@ impl Runs {
     pub async fn resume(
         &self,
         caller: &Caller,
-        run_id: &str,
+        run_id: &RunId,
         reason: Option<String>,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {

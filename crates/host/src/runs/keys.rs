@@ -6,6 +6,7 @@ mod known;
 use std::sync::Arc;
 
 use canon::digest::Digest;
+use flow::id::{Principal, Tenant};
 use flow::store::Change;
 use guide::record::SessionId;
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ pub struct ApiKey {
     /// Its name, which is no secret.
     pub id: String,
     /// Whose it is.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// What it may be used for.
     pub scopes: Vec<Scope>,
     /// Whether it is for tests.
@@ -99,8 +100,12 @@ impl Runs {
     pub async fn put_key(&self, hash: Digest, key: &ApiKey) -> Result<(), Refusal> {
         let document = serde_json::to_vec(key)
             .map_err(|_| Refusal::new(ApiCode::InternalError, "the key cannot be kept"))?;
-        let caller =
-            Caller { tenant: key.tenant.clone(), principal: "host".into(), scopes: Vec::new(), test: false };
+        let caller = Caller {
+            tenant: key.tenant.clone(),
+            principal: Principal::new("host"),
+            scopes: Vec::new(),
+            test: false,
+        };
         let audit = self.audited(
             &caller,
             "key.put",
@@ -114,7 +119,7 @@ impl Runs {
     /// # Errors
     /// When the tenant has no such key, when it is the one that asks, and when the store fails.
     pub async fn revoke_key(&self, caller: &Caller, id: &str) -> Result<(), Refusal> {
-        if id == caller.principal {
+        if caller.principal == id {
             let message = "this is the key that you are using; sign in with another one to revoke it";
             return Err(Refusal::new(ApiCode::Conflict, message));
         }
@@ -147,11 +152,11 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(super) fn may_respond(&self, tenant: &str, principal: &str) -> Result<bool, Refusal> {
+    pub(super) fn may_respond(&self, tenant: &Tenant, principal: &Principal) -> Result<bool, Refusal> {
         let now = self.now().0;
         let keys = self.keys()?;
         let mut of_principal =
-            keys.iter().filter(|(_, key)| key.tenant == tenant && key.id == principal).peekable();
+            keys.iter().filter(|(_, key)| key.tenant == *tenant && *principal == key.id.as_str()).peekable();
         if of_principal.peek().is_none() {
             return Ok(true);
         }
@@ -186,7 +191,7 @@ impl Runs {
         }
         let grant = self.session_keys().verify(key, self.now()).ok_or_else(unknown)?;
         let session = SessionId::parse(&grant.session_id).map_err(|_| unknown())?;
-        let principal = format!("session:{session}");
+        let principal = Principal::new(format!("session:{session}"));
         let caller = Caller { tenant: grant.tenant, principal, scopes: Vec::new(), test: false };
         Ok(GuidedCaller { caller, session: Some(session) })
     }
@@ -203,8 +208,12 @@ impl Runs {
         }
         // A key for one session has no scopes, whatever was recorded with it.
         let scopes = if found.session.is_some() { Vec::new() } else { found.scopes.clone() };
-        let caller =
-            Caller { tenant: found.tenant.clone(), principal: found.id.clone(), scopes, test: found.test };
+        let caller = Caller {
+            tenant: found.tenant.clone(),
+            principal: Principal::new(found.id.as_str()),
+            scopes,
+            test: found.test,
+        };
         Ok(GuidedCaller { caller, session: found.session.clone() })
     }
 

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::time::Timestamp;
 use flow::definition::{Definition, Listening, SourceKind, UnservedKind, UnservedTrigger};
+use flow::id::{Principal, Tenant, WorkflowId};
 use flow::options::check_inputs;
 use flow::run::{Genesis, Triggered};
 use flow::store::{Cause, Change, CommitError};
 use serde_json::{Map, Value, json};
 use surfaces::queue::From as ReadFrom;
-use surfaces::{Scope as SurfaceScope, Tenant};
+use surfaces::{Scope as SurfaceScope, Tenant as SurfaceTenant};
 use tokio::sync::Notify;
 
 use super::create::{BeginError, told};
@@ -25,9 +26,9 @@ use crate::hands::Hands;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listener {
     /// Whose.
-    pub(crate) tenant: String,
+    pub(crate) tenant: Tenant,
     /// Of which workflow.
-    pub(crate) workflow_id: String,
+    pub(crate) workflow_id: WorkflowId,
     /// What it listens to, and how.
     pub(crate) trigger: Listening,
 }
@@ -47,9 +48,9 @@ pub(crate) enum Started {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SilentTrigger {
     /// Whose.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// Of which workflow.
-    pub workflow_id: String,
+    pub workflow_id: WorkflowId,
     /// The trigger.
     pub trigger: UnservedTrigger,
 }
@@ -57,13 +58,13 @@ pub struct SilentTrigger {
 /// Workflows whose triggers may be others by now.
 #[derive(Default)]
 pub(super) struct Changed {
-    workflows: Mutex<BTreeSet<(String, String)>>,
+    workflows: Mutex<BTreeSet<(Tenant, WorkflowId)>>,
     told: Notify,
 }
 
 impl Runs {
     /// The workflows that were registered since the last call, as tenant and id. Waits until there is one.
-    pub(crate) async fn registered(&self) -> BTreeSet<(String, String)> {
+    pub(crate) async fn registered(&self) -> BTreeSet<(Tenant, WorkflowId)> {
         loop {
             let told = self.inner.listeners.told.notified();
             tokio::pin!(told);
@@ -82,14 +83,18 @@ impl Runs {
     }
 
     /// Has somebody look at the triggers of a workflow.
-    pub(crate) fn tell_registered(&self, tenant: &str, workflow_id: &str) {
+    pub(crate) fn tell_registered(&self, tenant: &Tenant, workflow_id: &WorkflowId) {
         let workflow = (tenant.to_owned(), workflow_id.to_owned());
         self.inner.listeners.workflows.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow);
         self.inner.listeners.told.notify_waiters();
     }
 
     /// The triggers of a workflow that are to listen.
-    pub(crate) fn listeners(&self, tenant: &str, workflow_id: &str) -> Result<Vec<Listener>, Refusal> {
+    pub(crate) fn listeners(
+        &self,
+        tenant: &Tenant,
+        workflow_id: &WorkflowId,
+    ) -> Result<Vec<Listener>, Refusal> {
         let Some(definition) = self.definition(tenant, workflow_id)? else { return Ok(Vec::new()) };
         let enabled = definition.triggers.iter().filter(|trigger| trigger.enabled);
         let listener = |trigger: &Listening| Listener {
@@ -158,7 +163,7 @@ impl Runs {
             return Err(refusal.detail("fields", told(&problems)));
         }
         Ok(Genesis {
-            run_id: new_run_id(self.now().0, &*self.inner.options.entropy).map_err(no_entropy)?,
+            run_id: new_run_id(self.now().0, None, &*self.inner.options.entropy).map_err(no_entropy)?,
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
             workflow_id: definition.id.clone(),
@@ -188,7 +193,7 @@ impl Runs {
     }
 
     /// The message is gone from its queue for good.
-    pub(crate) async fn forget_message(&self, tenant: &str, message_id: &str) -> Result<(), Refusal> {
+    pub(crate) async fn forget_message(&self, tenant: &Tenant, message_id: &str) -> Result<(), Refusal> {
         let forget = Change::ForgetMessage { tenant: tenant.to_owned(), message_id: message_id.to_owned() };
         Ok(self.commit(vec![forget]).await?)
     }
@@ -216,9 +221,9 @@ impl Runs {
     pub fn silent_triggers(&self) -> Result<Vec<SilentTrigger>, Refusal> {
         // As a document is stored: `json!` and `to_string` put quotes around the name of a type.
         let kinds = UnservedKind::ALL.map(|kind| format!("\"{}\"", kind.as_str()));
-        let (mut silent, mut after) = (Vec::new(), None::<(String, String)>);
+        let (mut silent, mut after) = (Vec::new(), None::<(Tenant, WorkflowId)>);
         loop {
-            let place = after.as_ref().map(|(tenant, workflow_id)| (tenant.as_str(), workflow_id.as_str()));
+            let place = after.as_ref().map(|(tenant, workflow_id)| (tenant, workflow_id));
             let page = self.store().workflows_containing([&kinds[0], &kinds[1]], place, MAX_LISTED)?;
             let Some(last) = page.last() else { return Ok(silent) };
             after = Some(last.clone());
@@ -237,10 +242,10 @@ impl Runs {
     /// Some workflows of all tenants that listen, after the given one.
     pub(crate) fn listening(
         &self,
-        after: Option<&(String, String)>,
+        after: Option<&(Tenant, WorkflowId)>,
         limit: usize,
-    ) -> Result<Vec<(String, String)>, Refusal> {
-        let after = after.map(|(tenant, workflow_id)| (tenant.as_str(), workflow_id.as_str()));
+    ) -> Result<Vec<(Tenant, WorkflowId)>, Refusal> {
+        let after = after.map(|(tenant, workflow_id)| (tenant, workflow_id));
         Ok(self.store().listening(after, limit)?)
     }
 
@@ -249,7 +254,7 @@ impl Runs {
         if definition.triggers.is_empty() {
             return Ok(());
         }
-        Tenant::new(&caller.tenant).map(drop).map_err(|error| {
+        SurfaceTenant::new(caller.tenant.as_str()).map(drop).map_err(|error| {
             let message = format!("the workflow is not valid: /triggers: {}", error.message);
             Refusal::new(ApiCode::ValidationError, message)
         })
@@ -258,7 +263,7 @@ impl Runs {
     /// Commits a registration, with what its triggers need. A stream that is read from now on is read from this very commit on.
     pub(super) async fn commit_definition(
         &self,
-        tenant: &str,
+        tenant: &Tenant,
         definition: &Definition,
         changes: Vec<Change>,
     ) -> Result<(), CommitError> {
@@ -279,7 +284,11 @@ impl Runs {
     }
 
     /// Where streams are that are read from now on and never were before.
-    async fn first_places(&self, tenant: &str, definition: &Definition) -> Result<Vec<Change>, CommitError> {
+    async fn first_places(
+        &self,
+        tenant: &Tenant,
+        definition: &Definition,
+    ) -> Result<Vec<Change>, CommitError> {
         let Some(surfaces) = self.hands().and_then(Hands::surfaces) else { return Ok(Vec::new()) };
         let now = definition.triggers.iter().filter(|trigger| trigger.enabled && !trigger.from_beginning);
         let mut places = Vec::new();
@@ -288,7 +297,7 @@ impl Runs {
             if known.map_err(|error| CommitError::Store(Cause::new(error)))?.is_some() {
                 continue;
             }
-            let Ok(name) = Tenant::new(tenant) else { continue };
+            let Ok(name) = SurfaceTenant::new(tenant.as_str()) else { continue };
             let scope = SurfaceScope::new(name, Timestamp(self.now().0));
             let end = surfaces.queue().stream_read(&scope, trigger.source.clone(), ReadFrom::Now, 1).await;
             // A server that does not answer is asked again by the trigger itself.
@@ -302,7 +311,12 @@ impl Runs {
 }
 
 /// The first place of a trigger.
-pub(crate) fn first_move(tenant: &str, workflow_id: &str, trigger: &Listening, to: String) -> Change {
+pub(crate) fn first_move(
+    tenant: &Tenant,
+    workflow_id: &WorkflowId,
+    trigger: &Listening,
+    to: String,
+) -> Change {
     Change::MoveListener {
         tenant: tenant.to_owned(),
         workflow_id: workflow_id.to_owned(),
@@ -323,7 +337,7 @@ fn listens(trigger: &Listening, to: &Listening) -> bool {
 fn caller(listener: &Listener) -> Caller {
     Caller {
         tenant: listener.tenant.clone(),
-        principal: format!("trigger:{}", listener.trigger.id),
+        principal: Principal::new(format!("trigger:{}", listener.trigger.id)),
         scopes: vec![Scope::RunsCreate],
         test: false,
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flow::definition::Definition;
 use flow::engine::Input;
 use flow::event::wire;
+use flow::id::RunId;
 use flow::run::Genesis;
 use flow::state::RunState;
 use flow::store::{Cause, RunRow};
@@ -23,7 +24,7 @@ const INLINE_EVENTS: u64 = 500;
 
 /// The runs that something is happening to.
 pub(super) struct LiveRuns {
-    shards: Vec<Mutex<HashMap<String, Arc<Live>>>>,
+    shards: Vec<Mutex<HashMap<RunId, Arc<Live>>>>,
 }
 
 impl Default for LiveRuns {
@@ -46,13 +47,15 @@ pub(super) struct Loaded {
 }
 
 impl LiveRuns {
-    fn shard(&self, run_id: &str) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
-        let place =
-            run_id.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+    fn shard(&self, run_id: &RunId) -> MutexGuard<'_, HashMap<RunId, Arc<Live>>> {
+        let place = run_id
+            .as_str()
+            .bytes()
+            .fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
         self.shards[place % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get_or_insert(&self, run_id: &str) -> Arc<Live> {
+    pub(super) fn get_or_insert(&self, run_id: &RunId) -> Arc<Live> {
         let mut shard = self.shard(run_id);
         if let Some(live) = shard.get(run_id) {
             return Arc::clone(live);
@@ -63,19 +66,19 @@ impl LiveRuns {
     }
 
     /// The lock of a run that is about to be created, so that nobody works with it before it is durable.
-    pub(super) async fn claim(&self, run_id: &str) -> OwnedMutexGuard<Option<Loaded>> {
+    pub(super) async fn claim(&self, run_id: &RunId) -> OwnedMutexGuard<Option<Loaded>> {
         let cell = Arc::clone(&self.get_or_insert(run_id).cell);
         cell.lock_owned().await
     }
 
     /// Forgets a run that nothing more happens to.
-    pub(super) fn forget(&self, run_id: &str) {
+    pub(super) fn forget(&self, run_id: &RunId) {
         self.shard(run_id).remove(run_id);
     }
 
     /// Forgets a run that waits for somebody, unless somebody watches it or waits for it here: a hundred thousand of them would fill
     /// the memory. Whoever comes at the same moment finds another cell for it, and the store puts the two in order.
-    pub(super) fn forget_idle(&self, run_id: &str) {
+    pub(super) fn forget_idle(&self, run_id: &RunId) {
         let mut shard = self.shard(run_id);
         // The map has one, and so may the caller.
         let is_idle = |live: &Arc<Live>| Arc::strong_count(live) <= 2 && !live.feed.is_watched();
@@ -84,7 +87,7 @@ impl LiveRuns {
         }
     }
 
-    pub(super) fn get(&self, run_id: &str) -> Option<Arc<Live>> {
+    pub(super) fn get(&self, run_id: &RunId) -> Option<Arc<Live>> {
         self.shard(run_id).get(run_id).cloned()
     }
 }
@@ -107,7 +110,7 @@ impl Runs {
     /// ends a run waits for no other.
     pub(super) async fn load_beside(
         &self,
-        run_id: &str,
+        run_id: &RunId,
         input: &Input,
         place: Option<&Place>,
     ) -> Result<Option<Loaded>, Refusal> {
@@ -125,11 +128,11 @@ impl Runs {
     }
 
     /// Folds a run from its log.
-    pub(super) fn load(&self, run_id: &str) -> Result<Loaded, Refusal> {
+    pub(super) fn load(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
         self.noting_damage(self.folded(run_id))
     }
 
-    fn folded(&self, run_id: &str) -> Result<Loaded, Refusal> {
+    fn folded(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
         let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
         let genesis = genesis_in(&row)?;
         let definition = self.pinned_by(&genesis)?;
@@ -143,7 +146,7 @@ impl Runs {
     }
 
     /// The events of a run from a sequence on, all of them.
-    pub(super) fn events(&self, run_id: &str, from: u64) -> Result<Vec<flow::event::Event>, Refusal> {
+    pub(super) fn events(&self, run_id: &RunId, from: u64) -> Result<Vec<flow::event::Event>, Refusal> {
         let mut events = Vec::new();
         let mut next = from;
         loop {
@@ -196,17 +199,17 @@ mod tests {
 
     #[test]
     fn a_run_that_waits_leaves_memory_unless_somebody_is_there() {
-        let runs = LiveRuns::default();
-        drop(runs.get_or_insert("r"));
-        let watcher = runs.get_or_insert("r").feed.subscribe();
-        runs.forget_idle("r");
-        assert!(runs.get("r").is_some(), "it is watched");
+        let (runs, run) = (LiveRuns::default(), RunId::new("r"));
+        drop(runs.get_or_insert(&run));
+        let watcher = runs.get_or_insert(&run).feed.subscribe();
+        runs.forget_idle(&run);
+        assert!(runs.get(&run).is_some(), "it is watched");
         drop(watcher);
-        let waiting = [runs.get_or_insert("r"), runs.get_or_insert("r")];
-        runs.forget_idle("r");
-        assert!(runs.get("r").is_some(), "somebody waits for it");
+        let waiting = [runs.get_or_insert(&run), runs.get_or_insert(&run)];
+        runs.forget_idle(&run);
+        assert!(runs.get(&run).is_some(), "somebody waits for it");
         drop(waiting);
-        runs.forget_idle("r");
-        assert!(runs.get("r").is_none());
+        runs.forget_idle(&run);
+        assert!(runs.get(&run).is_none());
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flow::definition::Definition;
 use flow::engine::{Decision, Effect, Input, StartChild, decide};
 use flow::event::{EventKind, event_id};
+use flow::id::RunId;
 use flow::run::{Genesis, Parent};
 use flow::state::RunState;
 use flow::store::Change;
@@ -26,7 +27,7 @@ const MAX_BYTES: usize = 16 << 20;
 /// The children that are durable and have yet to begin, each with the parent that begins it. A fork shares the children of its source, and
 /// only waits for them.
 #[derive(Default)]
-pub(super) struct Newborn(Mutex<BTreeSet<(String, String)>>);
+pub(super) struct Newborn(Mutex<BTreeSet<(RunId, RunId)>>);
 
 /// What a child has of its parent's metadata. What a run was given by somebody who is not trusted is in what it gives to its
 /// children, and the caller who began the run answers what they ask.
@@ -42,7 +43,7 @@ impl Runs {
         parent: &RunState,
         decision: &Decision,
         changes: &mut Vec<Change>,
-    ) -> Vec<String> {
+    ) -> Vec<RunId> {
         let starts = decision.effects.iter().filter_map(|effect| match effect {
             Effect::StartChild(child) => Some(child),
             _ => None,
@@ -117,7 +118,7 @@ impl Runs {
     }
 
     /// Remembers the children that are durable now and have yet to begin.
-    pub(super) fn expect_newborn(&self, parent_id: &str, newborn: Vec<String>) {
+    pub(super) fn expect_newborn(&self, parent_id: &RunId, newborn: Vec<RunId>) {
         if !newborn.is_empty() {
             newborn.iter().for_each(|_| self.inner.counters.created());
             let newborn = newborn.into_iter().map(|run_id| (run_id, parent_id.to_owned()));
@@ -127,12 +128,12 @@ impl Runs {
 
     /// Whether a child was created with its parent's event and has yet to begin. One that the host stopped before is begun by its own
     /// recovery.
-    pub(super) fn is_newborn(&self, run_id: &str, parent_id: &str) -> bool {
+    pub(super) fn is_newborn(&self, run_id: &RunId, parent_id: &RunId) -> bool {
         let newborn = (run_id.to_owned(), parent_id.to_owned());
         self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&newborn)
     }
 
-    pub(super) fn has_begun(&self, run_id: &str, parent_id: &str) {
+    pub(super) fn has_begun(&self, run_id: &RunId, parent_id: &RunId) {
         let newborn = (run_id.to_owned(), parent_id.to_owned());
         self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&newborn);
     }

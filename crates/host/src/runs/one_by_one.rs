@@ -6,21 +6,22 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flow::id::EffectId;
 use tokio::sync::OwnedMutexGuard;
 
 /// The identities of the effects that are being made.
 #[derive(Default)]
-pub(super) struct OneByOne(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+pub(super) struct OneByOne(Mutex<HashMap<EffectId, Arc<tokio::sync::Mutex<()>>>>);
 
 impl OneByOne {
     /// Waits until nobody else makes the effect.
-    pub(super) async fn turn(&self, id: &str) -> Turn<'_> {
+    pub(super) async fn turn(&self, id: &EffectId) -> Turn<'_> {
         let lock = {
             let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(open.entry(id.to_owned()).or_default())
+            Arc::clone(open.entry(id.clone()).or_default())
         };
         // Made before waiting, so that a task that is dropped meanwhile leaves nothing behind.
-        let mut turn = Turn { all: self, id: id.to_owned(), held: None };
+        let mut turn = Turn { all: self, id: id.clone(), held: None };
         turn.held = Some(lock.lock_owned().await);
         turn
     }
@@ -29,7 +30,7 @@ impl OneByOne {
 /// The right to make one effect, until it is dropped.
 pub(super) struct Turn<'a> {
     all: &'a OneByOne,
-    id: String,
+    id: EffectId,
     held: Option<OwnedMutexGuard<()>>,
 }
 
@@ -51,13 +52,14 @@ mod tests {
     #[tokio::test]
     async fn one_at_a_time_for_each_effect_and_nothing_stays_behind() {
         let all = Arc::new(OneByOne::default());
-        let first = all.turn("a").await;
-        drop(all.turn("b").await);
+        let first = all.turn(&EffectId::new("a")).await;
+        drop(all.turn(&EffectId::new("b")).await);
         let waits = tokio::spawn({
             let all = Arc::clone(&all);
-            async move { drop(all.turn("a").await) }
+            async move { drop(all.turn(&EffectId::new("a")).await) }
         });
-        let given_up = tokio::time::timeout(std::time::Duration::from_millis(1), all.turn("a")).await;
+        let given_up =
+            tokio::time::timeout(std::time::Duration::from_millis(1), all.turn(&EffectId::new("a"))).await;
         assert!(given_up.is_err() && !waits.is_finished());
         drop(first);
         waits.await.unwrap();

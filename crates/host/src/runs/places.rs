@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flow::id::RunId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// How many nodes the host works for at once; more wait for their turn. Each may hold an answer of a few megabytes.
@@ -13,7 +14,7 @@ pub const MAX_AT_WORK_FOR_A_RUN: usize = 32;
 /// The places at work.
 pub(super) struct Places {
     of_host: Semaphore,
-    of_runs: Mutex<HashMap<String, Arc<Semaphore>>>,
+    of_runs: Mutex<HashMap<RunId, Arc<Semaphore>>>,
 }
 
 impl Default for Places {
@@ -25,7 +26,7 @@ impl Default for Places {
 impl Places {
     /// Waits for a place. First among those of the run, so that a run which waits for itself does not hold a place of others. Nothing
     /// once the places are closed, which no host does.
-    pub(super) async fn take(&self, run_id: &str) -> Option<Place<'_>> {
+    pub(super) async fn take(&self, run_id: &RunId) -> Option<Place<'_>> {
         let of_run = {
             let mut of_runs = self.of_runs.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Arc::new(Semaphore::new(MAX_AT_WORK_FOR_A_RUN));
@@ -48,7 +49,7 @@ impl Places {
 /// A place at work, until it is dropped.
 pub(super) struct Place<'a> {
     places: &'a Places,
-    run_id: String,
+    run_id: RunId,
     of_run: Option<OwnedSemaphorePermit>,
     of_host: Option<SemaphorePermit<'a>>,
 }
@@ -75,13 +76,13 @@ mod tests {
         let places = Places::default();
         let mut held = Vec::new();
         for _ in 0..MAX_AT_WORK_FOR_A_RUN {
-            held.push(places.take("a").await.unwrap());
+            held.push(places.take(&RunId::new("a")).await.unwrap());
         }
-        let waits = tokio::time::timeout(Duration::from_millis(1), places.take("a")).await;
+        let waits = tokio::time::timeout(Duration::from_millis(1), places.take(&RunId::new("a"))).await;
         assert!(waits.is_err(), "the run has all that it may have");
-        drop(places.take("b").await.unwrap());
+        drop(places.take(&RunId::new("b")).await.unwrap());
         held.pop();
-        held.push(places.take("a").await.unwrap());
+        held.push(places.take(&RunId::new("a")).await.unwrap());
         drop(held);
         assert!(places.of_runs.lock().unwrap().is_empty(), "and nothing stays behind");
         places.idle().await;
@@ -92,10 +93,10 @@ mod tests {
         let places = Places::default();
         let mut held = Vec::new();
         for place in 0..MAX_AT_WORK {
-            held.push(places.take(&(place / MAX_AT_WORK_FOR_A_RUN).to_string()).await.unwrap());
+            held.push(places.take(&RunId::new((place / MAX_AT_WORK_FOR_A_RUN).to_string())).await.unwrap());
         }
         for run in ["0", "another"] {
-            let waits = tokio::time::timeout(Duration::from_millis(1), places.take(run)).await;
+            let waits = tokio::time::timeout(Duration::from_millis(1), places.take(&RunId::new(run))).await;
             assert!(waits.is_err(), "{run}");
         }
         drop(held);

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{ApiCode, Refusal};
 use canon::time::Timestamp;
+use flow::id::Tenant;
 
 /// The most buckets that are remembered. When there are more, those that are full again are forgotten: they are as good as new.
 const MAX_BUCKETS: usize = 100_000;
@@ -73,7 +74,7 @@ pub struct Asked<'a> {
     /// What the key is kept under, or something else that tells callers without one apart. Never the key.
     pub key: &'a str,
     /// The tenant, where it is known.
-    pub tenant: Option<&'a str>,
+    pub tenant: Option<&'a Tenant>,
     /// The pattern of the route.
     pub route: &'a str,
 }
@@ -103,7 +104,7 @@ impl RateLimiter {
     pub fn admit(&self, asked: &Asked<'_>, now: Timestamp) -> Result<(), Refusal> {
         let wanted = [
             (RateScope::Key, self.limits.key, Some(asked.key)),
-            (RateScope::Tenant, self.limits.tenant, asked.tenant),
+            (RateScope::Tenant, self.limits.tenant, asked.tenant.map(Tenant::as_str)),
             (RateScope::Route, self.limits.route, Some(asked.route)),
         ];
         let wanted: Vec<_> =
@@ -176,12 +177,16 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
 
     use super::*;
 
+    static ACME: LazyLock<Tenant> = LazyLock::new(|| Tenant::new("acme"));
+
     fn asked(key: &'static str) -> Asked<'static> {
-        Asked { key, tenant: Some("acme"), route: "POST /v1/runs" }
+        Asked { key, tenant: Some(&ACME), route: "POST /v1/runs" }
     }
 
     #[test]
@@ -212,7 +217,7 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(limiter.admit(&asked("a"), Timestamp(0)).unwrap_err().details["scope"], "tenant");
         }
-        let elsewhere = Asked { tenant: Some("other"), ..asked("a") };
+        let elsewhere = Asked { tenant: Some(&Tenant::new("other")), ..asked("a") };
         assert!(limiter.admit(&elsewhere, Timestamp(0)).is_ok(), "the key still has tokens");
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flow::definition::Definition;
 use flow::event::{Event, wire};
+use flow::id::{ArtifactId, NodeId, RunId};
 use flow::mask::Mask;
 use flow::redact;
 use flow::run::{Genesis, RunStatus};
@@ -26,13 +27,13 @@ pub const MAX_ARTIFACTS: usize = 200;
 
 impl Runs {
     /// What a run was created with, whosever it is.
-    pub(super) fn genesis_of(&self, run_id: &str) -> Result<Genesis, Refusal> {
+    pub(super) fn genesis_of(&self, run_id: &RunId) -> Result<Genesis, Refusal> {
         let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
         serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())
     }
 
     /// A run of the caller's tenant. One of another tenant is not there.
-    pub(super) fn visible(&self, caller: &Caller, run_id: &str) -> Result<RunRow, Refusal> {
+    pub(super) fn visible(&self, caller: &Caller, run_id: &RunId) -> Result<RunRow, Refusal> {
         self.store().run(Some(&caller.tenant), run_id)?.ok_or_else(Refusal::no_run)
     }
 
@@ -40,7 +41,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn read(&self, caller: &Caller, run_id: &str) -> Result<(Bytes, u64), Refusal> {
+    pub fn read(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, u64), Refusal> {
         let row = self.visible(caller, run_id)?;
         let sequence = row.next_sequence;
         Ok((self.shown(caller, row)?.0, sequence))
@@ -52,7 +53,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn read_tagged(&self, caller: &Caller, run_id: &str) -> Result<(Bytes, String), Refusal> {
+    pub fn read_tagged(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, String), Refusal> {
         let row = self.visible(caller, run_id)?;
         let mut tag = row.next_sequence.to_string();
         if row.status.is_waiting() {
@@ -82,7 +83,7 @@ impl Runs {
         // Somebody is needed: a caller who may respond gets a token to answer with, any other one to inspect with. Tokens are made
         // here, for this caller, and kept nowhere.
         let loaded = self.load(run_id)?;
-        let node = snapshot.pointer("/interrupt/nodeId").and_then(Value::as_str).map(str::to_owned);
+        let node = snapshot.pointer("/interrupt/nodeId").and_then(Value::as_str).map(NodeId::new);
         let mut of_session = None;
         if let Some(node) = &node {
             of_session = self.connection_tag(caller, &loaded.state, node);
@@ -103,7 +104,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn status(&self, caller: &Caller, run_id: &str) -> Result<(RunStatus, u64), Refusal> {
+    pub fn status(&self, caller: &Caller, run_id: &RunId) -> Result<(RunStatus, u64), Refusal> {
         let row = self.visible(caller, run_id)?;
         Ok((row.status, row.next_sequence))
     }
@@ -128,7 +129,12 @@ impl Runs {
     ///
     /// # Errors
     /// When there is none.
-    pub fn artifact(&self, caller: &Caller, run_id: &str, artifact_id: &str) -> Result<Bytes, Refusal> {
+    pub fn artifact(
+        &self,
+        caller: &Caller,
+        run_id: &RunId,
+        artifact_id: &ArtifactId,
+    ) -> Result<Bytes, Refusal> {
         self.visible(caller, run_id)?;
         let found = self.store().artifact(run_id, artifact_id)?;
         found.ok_or_else(|| Refusal::new(ApiCode::NotFound, "the run has no artifact of this id"))
@@ -138,7 +144,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn artifact_ids(&self, caller: &Caller, run_id: &str) -> Result<Vec<String>, Refusal> {
+    pub fn artifact_ids(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<ArtifactId>, Refusal> {
         self.visible(caller, run_id)?;
         Ok(self.store().artifact_ids(run_id, MAX_ARTIFACTS)?)
     }
@@ -147,7 +153,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn definition_of(&self, caller: &Caller, run_id: &str) -> Result<Arc<Definition>, Refusal> {
+    pub fn definition_of(&self, caller: &Caller, run_id: &RunId) -> Result<Arc<Definition>, Refusal> {
         let row = self.visible(caller, run_id)?;
         self.pinned(&row)
     }
@@ -159,7 +165,7 @@ impl Runs {
     pub fn event_page(
         &self,
         caller: &Caller,
-        run_id: &str,
+        run_id: &RunId,
         from: u64,
         limit: usize,
     ) -> Result<(Vec<Event>, bool), Refusal> {
@@ -179,7 +185,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn open_interrupts(&self, caller: &Caller, run_id: &str) -> Result<Vec<Interrupt>, Refusal> {
+    pub fn open_interrupts(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Interrupt>, Refusal> {
         let row = self.visible(caller, run_id)?;
         if row.status.is_terminal() {
             return Ok(Vec::new());
@@ -198,8 +204,8 @@ impl Runs {
     ///
     /// # Errors
     /// When one of them is not there.
-    pub fn difference(&self, caller: &Caller, a: &str, b: &str) -> Result<Value, Refusal> {
-        let read = |run_id: &str| -> Result<_, Refusal> {
+    pub fn difference(&self, caller: &Caller, a: &RunId, b: &RunId) -> Result<Value, Refusal> {
+        let read = |run_id: &RunId| -> Result<_, Refusal> {
             let row = self.visible(caller, run_id)?;
             let mut snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
             let (definition, mut events) = (self.pinned(&row)?, self.events(run_id, 0)?);
@@ -213,20 +219,21 @@ impl Runs {
                 if let Value::Object(payload) = payload {
                     event.payload = payload;
                 }
-                event.node_id = event.node_id.take().map(|id| redact::text(&id).into_owned());
+                event.node_id =
+                    event.node_id.take().map(|id| NodeId::new(redact::text(id.as_str()).into_owned()));
             }
             redact::value(&mut snapshot);
             Ok((events, snapshot))
         };
         let (left, right) = (read(a)?, read(b)?);
-        Ok(flow::history::difference((a, &left.0, &left.1), (b, &right.0, &right.1)))
+        Ok(flow::history::difference((a.as_str(), &left.0, &left.1), (b.as_str(), &right.0, &right.1)))
     }
 
     /// Where a run came from.
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn ancestry(&self, caller: &Caller, run_id: &str) -> Result<Value, Refusal> {
+    pub fn ancestry(&self, caller: &Caller, run_id: &RunId) -> Result<Value, Refusal> {
         let row = self.visible(caller, run_id)?;
         let parent = genesis_in(&row)?
             .parent

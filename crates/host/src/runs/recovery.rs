@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use flow::engine::Input;
+use flow::id::RunId;
 use flow::run::Genesis;
 
 use super::advance::Ask;
@@ -30,7 +31,7 @@ pub(super) struct Recovery {
 #[derive(Default)]
 struct Left {
     /// Those that nothing happened to since.
-    waiting: HashSet<String>,
+    waiting: HashSet<RunId>,
     /// All that were found, while they are being recovered.
     found: Option<usize>,
     done: usize,
@@ -51,7 +52,7 @@ impl Recovery {
     }
 
     /// Whether a run still has to be recovered. The first caller that needs the run recovers it.
-    fn take(&self, run_id: &str) -> bool {
+    fn take(&self, run_id: &RunId) -> bool {
         let mut left = self.left();
         !left.waiting.is_empty() && left.waiting.remove(run_id)
     }
@@ -70,9 +71,9 @@ impl Runs {
     /// # Errors
     /// When the store cannot be read.
     pub fn find_unrecovered(&self) -> Result<usize, Refusal> {
-        let mut found: Vec<String> = Vec::new();
+        let mut found: Vec<RunId> = Vec::new();
         loop {
-            let page = self.store().open_runs(found.last().map(String::as_str), PAGE)?;
+            let page = self.store().open_runs(found.last(), PAGE)?;
             if page.is_empty() {
                 break;
             }
@@ -87,7 +88,7 @@ impl Runs {
 
     /// Takes over the runs that [`Runs::find_unrecovered`] found, some at a time. Gives how many of them go on.
     pub async fn recover_found(&self) -> usize {
-        let mut found: Vec<String> = self.inner.recovery.left().waiting.iter().cloned().collect();
+        let mut found: Vec<RunId> = self.inner.recovery.left().waiting.iter().cloned().collect();
         // Those that began first go on first.
         found.sort_unstable();
         let mut recovered = 0;
@@ -116,7 +117,7 @@ impl Runs {
     }
 
     /// Recovers a run before something else happens to it, where nobody did yet. One that is cancelled needs no recovery.
-    pub(super) async fn recover_first(&self, run_id: &str, input: &Input) -> Result<(), Refusal> {
+    pub(super) async fn recover_first(&self, run_id: &RunId, input: &Input) -> Result<(), Refusal> {
         if !self.inner.recovery.take(run_id) || matches!(input, Input::Cancel { .. } | Input::Recover) {
             return Ok(());
         }
@@ -133,7 +134,7 @@ impl Runs {
         Ok(())
     }
 
-    fn take_over(&self, run_id: String) -> impl Future<Output = bool> + Send + use<> {
+    fn take_over(&self, run_id: RunId) -> impl Future<Output = bool> + Send + use<> {
         let runs = self.clone();
         async move {
             let _turn = match runs.may_take_long(&run_id) {
@@ -150,13 +151,13 @@ impl Runs {
         }
     }
 
-    fn may_take_long(&self, run_id: &str) -> bool {
+    fn may_take_long(&self, run_id: &RunId) -> bool {
         let Ok(Some(row)) = self.store().run(None, run_id) else { return false };
         self.pinned(&row).is_ok_and(|definition| may_be_heavy(&definition, &row))
     }
 
     /// The word of its parent that it is to end, where the host stopped before the child heard of it.
-    async fn missed_cancel(&self, run_id: &str) -> Option<Input> {
+    async fn missed_cancel(&self, run_id: &RunId) -> Option<Input> {
         let row = self.store().run(None, run_id).ok()??;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).ok()?;
         let parent = genesis.parent.filter(|_| genesis.fork.is_none())?;

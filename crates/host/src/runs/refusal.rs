@@ -234,7 +234,7 @@ impl From<CommitError> for Refusal {
             CommitError::ScopeActive { active_run_id } => {
                 let message = "another run of this scope is under way; wait for it to end, or cancel it";
                 Self::new(ApiCode::RunAlreadyActive, message)
-                    .detail("activeRunId", active_run_id)
+                    .detail("activeRunId", active_run_id.as_str())
                     .detail("activeHost", "self")
                     .retry_after(1)
             }

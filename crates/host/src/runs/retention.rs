@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use canon::time::Timestamp;
+use flow::id::{Principal, RunId, Tenant};
 use flow::run::Genesis;
 use flow::store::{AgedRun, Change};
 use serde_json::json;
@@ -104,7 +105,7 @@ impl Runs {
                 if forked.is_none() {
                     forked = Some(self.forked_sources()?);
                 }
-                let is_forked = |run_id: &str| forked.as_ref().is_some_and(|known| known.contains(run_id));
+                let is_forked = |run_id: &RunId| forked.as_ref().is_some_and(|known| known.contains(run_id));
                 if let Some(family) = self.family(run, before, is_forked)? {
                     families.extend(family);
                 }
@@ -128,7 +129,7 @@ impl Runs {
         &self,
         run: AgedRun,
         before: Timestamp,
-        is_forked: impl Fn(&str) -> bool,
+        is_forked: impl Fn(&RunId) -> bool,
     ) -> Result<Option<Vec<AgedRun>>, Refusal> {
         let mut family = vec![run];
         let mut next = 0;
@@ -151,11 +152,11 @@ impl Runs {
     }
 
     /// The runs that a fork under way was made of: it may still ask for the children that they started.
-    fn forked_sources(&self) -> Result<HashSet<String>, Refusal> {
+    fn forked_sources(&self) -> Result<HashSet<RunId>, Refusal> {
         let mut sources = HashSet::new();
-        let mut after: Option<String> = None;
+        let mut after: Option<RunId> = None;
         loop {
-            let page = self.store().open_runs(after.as_deref(), PAGE)?;
+            let page = self.store().open_runs(after.as_ref(), PAGE)?;
             let Some(last) = page.last() else { return Ok(sources) };
             after = Some(last.clone());
             for run_id in &page {
@@ -170,14 +171,14 @@ impl Runs {
     async fn delete(&self, runs: &[AgedRun], before: Timestamp) -> Result<(), Refusal> {
         let mut changes: Vec<_> =
             runs.iter().map(|run| Change::DeleteRun { run_id: run.run_id.clone() }).collect();
-        let mut by_tenant: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut by_tenant: BTreeMap<&Tenant, Vec<&RunId>> = BTreeMap::new();
         for run in runs {
             by_tenant.entry(&run.tenant).or_default().push(&run.run_id);
         }
         for (tenant, run_ids) in by_tenant {
             let caller = Caller {
                 tenant: tenant.to_owned(),
-                principal: "retention".to_owned(),
+                principal: Principal::new("retention"),
                 scopes: Vec::new(),
                 test: false,
             };

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
 use canon::digest::Digest;
+use flow::id::Tenant;
 use flow::options::{named_provider, names_credential};
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
@@ -60,10 +61,10 @@ pub trait Secrets: Send + Sync {
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
-    fn resolve(&self, tenant: &str, secret_id: &str) -> Result<SecretValue, SecretError>;
+    fn resolve(&self, tenant: &Tenant, secret_id: &str) -> Result<SecretValue, SecretError>;
 
     /// Every secret that there is, as tenant and id.
-    fn known(&self) -> Vec<(String, String)>;
+    fn known(&self) -> Vec<(Tenant, String)>;
 }
 
 /// A host without secrets.
@@ -71,11 +72,11 @@ pub trait Secrets: Send + Sync {
 pub struct NoSecrets;
 
 impl Secrets for NoSecrets {
-    fn resolve(&self, _: &str, _: &str) -> Result<SecretValue, SecretError> {
+    fn resolve(&self, _: &Tenant, _: &str) -> Result<SecretValue, SecretError> {
         Err(SecretError::Unknown)
     }
 
-    fn known(&self) -> Vec<(String, String)> {
+    fn known(&self) -> Vec<(Tenant, String)> {
         Vec::new()
     }
 }
@@ -130,32 +131,32 @@ impl SecretReference {
 
 /// The secrets of a configuration. They are read anew whenever they are needed, so a file that was rotated is seen at once.
 #[derive(Clone, Debug, Default)]
-pub struct ConfiguredSecrets(BTreeMap<(String, String), SecretReference>);
+pub struct ConfiguredSecrets(BTreeMap<(Tenant, String), SecretReference>);
 
 impl ConfiguredSecrets {
     /// Secrets as tenant, id and reference.
-    pub fn new(secrets: impl IntoIterator<Item = (String, String, SecretReference)>) -> Self {
+    pub fn new(secrets: impl IntoIterator<Item = (Tenant, String, SecretReference)>) -> Self {
         Self(secrets.into_iter().map(|(tenant, id, reference)| ((tenant, id), reference)).collect())
     }
 }
 
 impl Secrets for ConfiguredSecrets {
-    fn resolve(&self, tenant: &str, secret_id: &str) -> Result<SecretValue, SecretError> {
+    fn resolve(&self, tenant: &Tenant, secret_id: &str) -> Result<SecretValue, SecretError> {
         let reference = self.0.get(&(tenant.to_owned(), secret_id.to_owned()));
         reference.ok_or(SecretError::Unknown)?.read()
     }
 
-    fn known(&self) -> Vec<(String, String)> {
+    fn known(&self) -> Vec<(Tenant, String)> {
         self.0.keys().cloned().collect()
     }
 }
 
 /// The values that must not be seen, by tenant: what one tenant's secret looks like says nothing to another.
 #[derive(Default)]
-pub(super) struct Resolved(RwLock<BTreeMap<String, Vec<(String, String)>>>);
+pub(super) struct Resolved(RwLock<BTreeMap<Tenant, Vec<(String, String)>>>);
 
 impl Resolved {
-    pub(super) fn learn(&self, tenant: &str, secret_id: &str, value: &SecretValue) {
+    pub(super) fn learn(&self, tenant: &Tenant, secret_id: &str, value: &SecretValue) {
         if value.0.len() < MIN_REDACTED_BYTES {
             return;
         }
@@ -168,11 +169,11 @@ impl Resolved {
         }
     }
 
-    pub(super) fn is_known(&self, tenant: &str) -> bool {
+    pub(super) fn is_known(&self, tenant: &Tenant) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains_key(tenant)
     }
 
-    pub(super) fn redact(&self, tenant: &str, value: &mut Value) {
+    pub(super) fn redact(&self, tenant: &Tenant, value: &mut Value) {
         let tenants = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = tenants.get(tenant) {
             replace(value, known);
@@ -260,18 +261,18 @@ impl Runs {
     }
 
     /// Takes out what looks like a credential, and what is known to be a secret of the tenant.
-    pub(super) fn redact(&self, tenant: &str, value: &mut Value) {
+    pub(super) fn redact(&self, tenant: &Tenant, value: &mut Value) {
         self.inner.resolved.redact(tenant, value);
         flow::redact::value(value);
     }
 
     /// Takes out what is known to be a secret of the tenant.
-    pub(super) fn redact_known(&self, tenant: &str, value: &mut Value) {
+    pub(super) fn redact_known(&self, tenant: &Tenant, value: &mut Value) {
         self.inner.resolved.redact(tenant, value);
     }
 
     /// What a node may know of a secret: its digest and its length.
-    pub(super) fn fingerprint(&self, tenant: &str, secret_id: &str) -> Result<Value, RunError> {
+    pub(super) fn fingerprint(&self, tenant: &Tenant, secret_id: &str) -> Result<Value, RunError> {
         match self.inner.options.secrets.resolve(tenant, secret_id) {
             Ok(value) => {
                 self.inner.resolved.learn(tenant, secret_id, &value);
@@ -300,14 +301,14 @@ mod tests {
         let path = folder.path().join("secret");
         std::fs::write(&path, "hunter2-hunter2\n").unwrap();
         let reference = SecretReference::parse(&format!("file:{}", path.display())).unwrap();
-        let secrets = ConfiguredSecrets::new([("acme".into(), "s".into(), reference)]);
-        assert_eq!(secrets.resolve("acme", "s").unwrap().expose(), "hunter2-hunter2");
-        assert_eq!(secrets.resolve("other", "s"), Err(SecretError::Unknown));
+        let secrets = ConfiguredSecrets::new([(Tenant::new("acme"), "s".into(), reference)]);
+        assert_eq!(secrets.resolve(&Tenant::new("acme"), "s").unwrap().expose(), "hunter2-hunter2");
+        assert_eq!(secrets.resolve(&Tenant::new("other"), "s"), Err(SecretError::Unknown));
         std::fs::write(&path, "rotated-value").unwrap();
-        assert_eq!(secrets.resolve("acme", "s").unwrap().expose(), "rotated-value");
+        assert_eq!(secrets.resolve(&Tenant::new("acme"), "s").unwrap().expose(), "rotated-value");
         for unreadable in [String::new(), "x".repeat(65 << 10)] {
             std::fs::write(&path, unreadable).unwrap();
-            assert_eq!(secrets.resolve("acme", "s"), Err(SecretError::Unreadable));
+            assert_eq!(secrets.resolve(&Tenant::new("acme"), "s"), Err(SecretError::Unreadable));
         }
         for text in ["", "env:", "file:", "plain", "env:A=B", "http:x"] {
             assert_eq!(SecretReference::parse(text), Err(SecretError::Reference), "{text}");
@@ -317,18 +318,18 @@ mod tests {
     #[test]
     fn a_known_value_is_replaced_wherever_it_stands_and_only_for_its_tenant() {
         let resolved = Resolved::default();
-        resolved.learn("acme", "inner", &SecretValue::new("hunter".into()));
-        resolved.learn("acme", "outer", &SecretValue::new("hunter-two".into()));
-        resolved.learn("acme", "short", &SecretValue::new("abc".into()));
+        resolved.learn(&Tenant::new("acme"), "inner", &SecretValue::new("hunter".into()));
+        resolved.learn(&Tenant::new("acme"), "outer", &SecretValue::new("hunter-two".into()));
+        resolved.learn(&Tenant::new("acme"), "short", &SecretValue::new("abc".into()));
         let document = || json!({"hunter": ["x hunter-two y", {"z": "abc hunter"}], "n": 1});
         let mut mine = document();
-        resolved.redact("acme", &mut mine);
+        resolved.redact(&Tenant::new("acme"), &mut mine);
         assert_eq!(
             mine,
             json!({"[REDACTED:inner]": ["x [REDACTED:outer] y", {"z": "abc [REDACTED:inner]"}], "n": 1})
         );
         let mut theirs = document();
-        resolved.redact("other", &mut theirs);
+        resolved.redact(&Tenant::new("other"), &mut theirs);
         assert_eq!(theirs, document());
     }
 

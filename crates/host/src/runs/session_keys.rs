@@ -7,6 +7,7 @@
 use std::fmt;
 
 use canon::time::Timestamp;
+use flow::id::Tenant;
 use flow::signed::{self, Domain};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ const LATEST: u64 = (1 << 53) - 1;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionGrant {
     /// Whose session it is.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// The session.
     pub session_id: String,
     /// Until when, in milliseconds.
@@ -51,7 +52,7 @@ impl SessionKeys {
     /// A key for a session, good before `expires_at`.
     ///
     /// Without a secret there is none, and what is given back opens nothing.
-    pub fn mint(&self, tenant: &str, session_id: &str, expires_at: Timestamp) -> String {
+    pub fn mint(&self, tenant: &Tenant, session_id: &str, expires_at: Timestamp) -> String {
         let grant = SessionGrant {
             tenant: tenant.to_owned(),
             session_id: session_id.to_owned(),
@@ -84,12 +85,13 @@ mod tests {
     const NEW: [u8; 32] = [2; 32];
 
     fn key() -> String {
-        SessionKeys::new(vec![OLD]).mint("acme", "sess_1", Timestamp(1000))
+        SessionKeys::new(vec![OLD]).mint(&Tenant::new("acme"), "sess_1", Timestamp(1000))
     }
 
     #[test]
     fn a_key_grants_its_session_until_its_time_is_over() {
-        let grant = SessionGrant { tenant: "acme".into(), session_id: "sess_1".into(), expires_at: 1000 };
+        let grant =
+            SessionGrant { tenant: Tenant::new("acme"), session_id: "sess_1".into(), expires_at: 1000 };
         for (name, secrets, now, expected) in [
             ("its own secret", vec![OLD], 999, Some(&grant)),
             ("after a rotation", vec![NEW, OLD], 999, Some(&grant)),
@@ -119,13 +121,16 @@ mod tests {
     #[test]
     fn a_host_without_secrets_makes_keys_that_open_nothing() {
         let keys = SessionKeys::new(Vec::new());
-        assert_eq!(keys.verify(&keys.mint("acme", "sess_1", Timestamp(1000)), Timestamp(0)), None);
+        assert_eq!(
+            keys.verify(&keys.mint(&Tenant::new("acme"), "sess_1", Timestamp(1000)), Timestamp(0)),
+            None
+        );
     }
 
     #[test]
     fn a_key_without_an_end_has_the_latest_one() {
         let keys = SessionKeys::new(vec![OLD]);
-        let key = keys.mint("acme", "sess_1", Timestamp(u64::MAX));
+        let key = keys.mint(&Tenant::new("acme"), "sess_1", Timestamp(u64::MAX));
         assert_eq!(keys.verify(&key, Timestamp(0)).unwrap().expires_at, LATEST);
     }
 

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use flow::engine::{Activity, Input, Told};
 use flow::event::{EventKind, event_id};
+use flow::id::RunId;
 use flow::run::Genesis;
 
 use super::advance::Ask;
@@ -14,7 +15,7 @@ use crate::hands::{Heard, Listener};
 /// Records what happens while one effect is made, as events of its run.
 pub(super) struct Telling<'a> {
     runs: &'a Runs,
-    pub(super) run_id: &'a str,
+    pub(super) run_id: &'a RunId,
     activity: &'a Activity,
     before: Mutex<Before>,
 }
@@ -28,7 +29,7 @@ enum Before {
 }
 
 impl<'a> Telling<'a> {
-    pub(super) fn new(runs: &'a Runs, run_id: &'a str, activity: &'a Activity) -> Self {
+    pub(super) fn new(runs: &'a Runs, run_id: &'a RunId, activity: &'a Activity) -> Self {
         Self { runs, run_id, activity, before: Mutex::new(Before::Known(Recorded::default())) }
     }
 

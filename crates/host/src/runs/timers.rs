@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flow::engine::{Input, TimerKey};
+use flow::id::{InterruptId, NodeId, RunId};
 use flow::store::{Change, ReadError};
 
 use super::advance::Ask;
@@ -30,11 +31,11 @@ fn parse_key(text: &str) -> Option<TimerKey> {
         return Some(TimerKey::Run);
     }
     if let Some(interrupt_id) = text.strip_prefix("interrupt:") {
-        return Some(TimerKey::Interrupt { interrupt_id: interrupt_id.to_owned() });
+        return Some(TimerKey::Interrupt { interrupt_id: InterruptId::new(interrupt_id) });
     }
     let mut parts = text.strip_prefix("node:")?.splitn(3, ':');
     let (iteration, attempt) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    Some(TimerKey::Node { node_id: parts.next()?.to_owned(), iteration, attempt })
+    Some(TimerKey::Node { node_id: NodeId::new(parts.next()?), iteration, attempt })
 }
 
 impl Runs {
@@ -82,11 +83,11 @@ impl Runs {
     }
 
     /// Gives a timer to its run. Says whether that was done; a store that fails is no reason to forget the timer.
-    fn fire(&self, run_id: String, key: String) -> impl Future<Output = bool> + Send + use<> {
+    fn fire(&self, run_id: RunId, key: String) -> impl Future<Output = bool> + Send + use<> {
         let runs = self.clone();
         async move {
             if let Some((session_id, node_id)) = guide::parse_end_key(&key) {
-                return runs.end_guide_late(&run_id, node_id, session_id).await;
+                return runs.end_guide_late(&run_id, &NodeId::new(node_id), session_id).await;
             }
             let clear = Change::ClearTimer { run_id: run_id.clone(), key: key.clone() };
             let input = match parse_key(&key) {
@@ -118,8 +119,12 @@ fn unreadable(error: &ReadError) {
 }
 
 /// A timer stays set, and is tried again.
-fn unfired(run_id: &str, error: &(dyn std::error::Error + 'static)) -> bool {
-    tracing::warn!(run.id = run_id, cause = causes(error), "a timer could not be given to its run; retrying");
+fn unfired(run_id: &RunId, error: &(dyn std::error::Error + 'static)) -> bool {
+    tracing::warn!(
+        run.id = run_id.as_str(),
+        cause = causes(error),
+        "a timer could not be given to its run; retrying"
+    );
     false
 }
 
@@ -131,8 +136,8 @@ mod tests {
     fn every_timer_is_read_back_as_itself() {
         let cases = [
             TimerKey::Run,
-            TimerKey::Interrupt { interrupt_id: "run_1:gate:0".into() },
-            TimerKey::Node { node_id: "a:b".into(), iteration: 2, attempt: 1 },
+            TimerKey::Interrupt { interrupt_id: InterruptId::new("run_1:gate:0") },
+            TimerKey::Node { node_id: NodeId::new("a:b"), iteration: 2, attempt: 1 },
         ];
         for timer in cases {
             assert_eq!(parse_key(&timer_key(&timer)), Some(timer));

@@ -5,6 +5,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flow::id::RunId;
 use flow::trace::{Span, spans};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -16,22 +17,22 @@ pub const MAX_WAITING: usize = 10_000;
 /// The runs that ended, for whoever sends their traces.
 #[derive(Default)]
 pub(super) struct Traces {
-    ended: OnceLock<Sender<String>>,
+    ended: OnceLock<Sender<RunId>>,
     lost: AtomicU64,
 }
 
 /// The ids of runs, each once it has ended.
 #[derive(Debug)]
-pub struct Ended(Receiver<String>);
+pub struct Ended(Receiver<RunId>);
 
 impl Ended {
     /// The next run that ends.
-    pub async fn next(&mut self) -> Option<String> {
+    pub async fn next(&mut self) -> Option<RunId> {
         self.0.recv().await
     }
 
     /// The next run that ended already.
-    pub fn next_now(&mut self) -> Option<String> {
+    pub fn next_now(&mut self) -> Option<RunId> {
         self.0.try_recv().ok()
     }
 }
@@ -54,7 +55,7 @@ impl Runs {
         self.inner.traces.lost.load(Ordering::Relaxed)
     }
 
-    pub(super) fn tell_traces(&self, run_id: &str) {
+    pub(super) fn tell_traces(&self, run_id: &RunId) {
         if let Some(ended) = self.inner.traces.ended.get()
             && ended.try_send(run_id.to_owned()).is_err()
         {
@@ -66,7 +67,7 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run, or the store cannot be read.
-    pub fn trace(&self, run_id: &str) -> Result<Vec<Span>, Refusal> {
+    pub fn trace(&self, run_id: &RunId) -> Result<Vec<Span>, Refusal> {
         let genesis = self.genesis_of(run_id)?;
         // A source that is gone by now is not linked to.
         let source = genesis.fork.as_ref().and_then(|fork| self.genesis_of(&fork.source_run_id).ok());

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
+use flow::id::{Principal, SubscriptionId, Tenant};
 use flow::store::{Change, CommitError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ pub(super) struct Webhook {
     tags: Vec<String>,
     /// What deliveries are signed with. It is in the database, which only the owner of the data directory can read.
     secret: String,
-    created_by: String,
+    created_by: Principal,
     created_at: u64,
     /// Whether it was given up.
     #[serde(default)]
@@ -45,18 +46,18 @@ pub(super) struct Webhook {
 }
 
 /// The subscriptions of a tenant, with their ids.
-type Subscriptions = Arc<Vec<(String, Webhook)>>;
+type Subscriptions = Arc<Vec<(SubscriptionId, Webhook)>>;
 
 /// What is known of subscriptions in memory.
 #[derive(Default)]
 pub(super) struct Webhooks {
-    by_tenant: Mutex<HashMap<String, Subscriptions>>,
-    breakers: Mutex<HashMap<String, Breaker>>,
+    by_tenant: Mutex<HashMap<Tenant, Subscriptions>>,
+    breakers: Mutex<HashMap<SubscriptionId, Breaker>>,
 }
 
 impl Webhooks {
     /// Forgets what is known of a tenant's subscriptions: they are read again.
-    fn forget(&self, tenant: &str) {
+    fn forget(&self, tenant: &Tenant) {
         self.by_tenant.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
     }
 }
@@ -87,7 +88,7 @@ impl Runs {
         if webhook.secret.is_empty() {
             webhook.secret = self.new_id("")? + &self.new_id("")?;
         }
-        let webhook_id = self.new_id("whk_")?;
+        let webhook_id = SubscriptionId::new(self.new_id("whk_")?);
         let fingerprint = Digest::of_bytes(webhook.secret.as_bytes()).to_hex();
         let reply = Reply::new(
             201,
@@ -127,12 +128,12 @@ impl Runs {
     pub async fn delete_webhook(
         &self,
         caller: &Caller,
-        webhook_id: &str,
-        tenant: Option<&str>,
+        webhook_id: &SubscriptionId,
+        tenant: Option<&Tenant>,
         keyed: Option<&Keyed>,
     ) -> Result<Reply, Refusal> {
         let _place = self.admit()?;
-        if tenant.is_some_and(|tenant| tenant != caller.tenant) {
+        if tenant.is_some_and(|tenant| *tenant != caller.tenant) {
             return Err(other_tenant());
         }
         if let Some(reply) = self.replay(keyed)? {
@@ -174,7 +175,7 @@ impl Runs {
     }
 
     /// The subscriptions of a tenant, from memory where they are there.
-    fn subscriptions(&self, tenant: &str) -> Result<Subscriptions, Refusal> {
+    fn subscriptions(&self, tenant: &Tenant) -> Result<Subscriptions, Refusal> {
         let mut known = self.inner.webhooks.by_tenant.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(tenant) {
             return Ok(Arc::clone(found));
@@ -190,7 +191,7 @@ impl Runs {
 }
 
 /// The change that keeps a subscription.
-fn put(tenant: &str, webhook_id: &str, webhook: &Webhook) -> Result<Change, Refusal> {
+fn put(tenant: &Tenant, webhook_id: &SubscriptionId, webhook: &Webhook) -> Result<Change, Refusal> {
     let document = serde_json::to_vec(webhook)
         .map_err(|_| Refusal::new(ApiCode::InternalError, "the subscription cannot be kept"))?;
     Ok(Change::PutWebhook {
@@ -232,7 +233,7 @@ fn read(caller: &Caller, body: &Value, now: u64) -> Result<Webhook, Refusal> {
     if events.is_empty() {
         return Err(wrong("events", "is required: a list of kinds of events, such as run.completed"));
     }
-    if text("tenantId")?.is_some_and(|tenant| tenant != caller.tenant) {
+    if text("tenantId")?.is_some_and(|tenant| caller.tenant != tenant.as_str()) {
         return Err(other_tenant());
     }
     let secret = text("secret")?.unwrap_or_default();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use canon::digest::Digest;
 use canon::json;
 use flow::definition::{Definition, Problem};
+use flow::id::WorkflowId;
 use flow::store::Bytes;
 
 use super::definitions::{limits, no_workflow};
@@ -14,7 +15,7 @@ use super::{Caller, Refusal, Runs};
 #[derive(Clone, Debug)]
 pub struct WorkflowLook {
     /// Its id.
-    pub id: String,
+    pub id: WorkflowId,
     /// The digest of its document. A run that begins now pins it.
     pub digest: Digest,
     /// The document, as it was registered.
@@ -29,7 +30,7 @@ impl Runs {
     ///
     /// # Errors
     /// When the tenant has none of that id, or the store cannot be read.
-    pub fn workflow_look(&self, caller: &Caller, workflow_id: &str) -> Result<WorkflowLook, Refusal> {
+    pub fn workflow_look(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<WorkflowLook, Refusal> {
         let found = self.store().definition(&caller.tenant, workflow_id)?;
         let (digest, document) = found.ok_or_else(no_workflow)?;
         let checked = match self.remembered(digest) {

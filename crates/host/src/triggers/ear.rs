@@ -152,8 +152,8 @@ impl Ear {
     ) {
         let Listener { tenant, workflow_id, trigger } = &self.listener;
         tracing::warn!(
-            tenant,
-            workflow.id = workflow_id,
+            tenant = tenant.as_str(),
+            workflow.id = workflow_id.as_str(),
             trigger.id = trigger.id,
             attempt,
             retry_in_ms = millis(pause),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flow::event::EventKind;
+use flow::id::{ArtifactId, NodeId, RunId};
 use flow::store::RunStore;
 use guide::record::SessionId;
 use host::catalogue::{Catalogue, CatalogueOptions};
@@ -181,15 +182,16 @@ impl House {
     }
 
     /// Waits until a node waits for its session, and gives the session.
-    pub(crate) async fn session(&self, run_id: &str, node_id: &str) -> SessionId {
+    pub(crate) async fn session(&self, run_id: &RunId, node_id: &str) -> SessionId {
         let found = until(&self.runs, run_id, |event| {
-            event.kind == EventKind::InterruptRequested && event.node_id.as_deref() == Some(node_id)
+            event.kind == EventKind::InterruptRequested
+                && event.node_id.as_ref().map(NodeId::as_str) == Some(node_id)
         });
         session_of(&found.await.expect("the node waits"))
     }
 
-    fn workspace(&self, run_id: &str, node_id: &str) -> PathBuf {
-        self.folder.path().join("data/workspaces").join(run_id).join(node_id)
+    fn workspace(&self, run_id: &RunId, node_id: &str) -> PathBuf {
+        self.folder.path().join("data/workspaces").join(run_id.as_str()).join(node_id)
     }
 }
 
@@ -281,7 +283,8 @@ async fn an_agent_is_equipped_and_guided_and_its_work_is_the_runs() {
     assert_eq!(outputs["omittedDeliverables"][0]["path"], "link");
     let artifact = |place: usize| -> Value {
         let id = delivered[place]["artifactId"].as_str().unwrap();
-        serde_json::from_slice(&house.runs.artifact(&caller("acme"), &run_id, id).unwrap()).unwrap()
+        serde_json::from_slice(&house.runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(id)).unwrap())
+            .unwrap()
     };
     assert_eq!(artifact(1)["data"]["text"], "Reviewed.\n");
     assert_eq!(artifact(0)["data"]["base64"], "/wA=");
@@ -295,7 +298,7 @@ async fn the_session_knows_its_run_and_what_the_node_was_given() {
     let session = house.session(&run_id, "guide").await;
     let standing = house.agent().standing(&session).unwrap();
     let link = standing.link.unwrap();
-    assert_eq!((link.run_id, link.node_id), (run_id.clone(), "guide".to_owned()));
+    assert_eq!((link.run_id, link.node_id), (run_id.clone(), NodeId::new("guide")));
     assert!(link.is_equipped);
     assert!(house.agent().rejoin(&session).unwrap().run.goal.contains("Review it"));
 }
@@ -352,7 +355,8 @@ async fn both_ways_to_answer_are_refused_with_the_session() {
     let session = house.session(&run_id, "guide").await;
     let interrupt = snapshot(&house.runs, &caller("acme"), &run_id)["interrupt"].clone();
     let answer = json!({"sessionId": session.as_str()});
-    let by_key = house.runs.resolve(&caller("acme"), &run_id, "guide", answer.clone(), None).await;
+    let by_key =
+        house.runs.resolve(&caller("acme"), &run_id, &NodeId::new("guide"), answer.clone(), None).await;
     // A token to answer with would be refused, so none is issued; earlier versions did.
     let issued = interrupt["interruptToken"].as_str().unwrap();
     let refused = house.runs.resolve_token(issued, answer.clone(), None).await.unwrap_err();
@@ -425,7 +429,7 @@ async fn an_agent_whose_run_was_cancelled_or_gave_up_is_told_to_stop() {
             }
         };
         assert_eq!(refused.envelope().code(), "SESSION_ENDED");
-        assert_eq!(refused.envelope().details()["runId"], run_id);
+        assert_eq!(refused.envelope().details()["runId"], run_id.as_str());
         assert_eq!(refused.envelope().details()["runStatus"], run_status);
         let again = step(&agent, &token, "One.").unwrap().continue_token.unwrap();
         assert_eq!(again, second, "what was recorded is still answered");
@@ -468,11 +472,14 @@ async fn two_nodes_of_a_run_have_sessions_of_their_own() {
     let (one, two) = (house.session(&run_id, "one").await, house.session(&run_id, "two").await);
     assert_ne!(one, two);
     for node in ["one", "two"] {
-        let shown = house.runs.connection(&caller("acme"), &run_id, node).unwrap();
+        let shown = house.runs.connection(&caller("acme"), &run_id, &NodeId::new(node)).unwrap();
         assert!(shown["connect"]["key"].is_string(), "{node}");
     }
     let reader = Caller { scopes: vec![Scope::RunsRead], ..caller("acme") };
-    assert_eq!(house.runs.connection(&reader, &run_id, "one").unwrap_err().code, ApiCode::Forbidden);
+    assert_eq!(
+        house.runs.connection(&reader, &run_id, &NodeId::new("one")).unwrap_err().code,
+        ApiCode::Forbidden
+    );
     work(&house.agent(), &two);
     until(&house.runs, &run_id, |event| event.kind == EventKind::NodeCompleted).await.unwrap();
     assert_eq!(status(&house.runs, &run_id), "waiting-external");
@@ -525,7 +532,7 @@ async fn a_loop_guides_again_in_the_same_workspace() {
     let made: Vec<&Value> = events.iter().filter(|event| event["type"] == "artifact.created").collect();
     let texts = made.iter().map(|event| -> Value {
         let id = event["payload"]["artifactId"].as_str().unwrap();
-        let artifact = house.runs.artifact(&caller("acme"), &run_id, id).unwrap();
+        let artifact = house.runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(id)).unwrap();
         serde_json::from_slice::<Value>(&artifact).unwrap()["data"]["text"].clone()
     });
     assert_eq!(texts.collect::<Vec<_>>(), ["First round.\n", "Second round.\n"]);
@@ -584,13 +591,13 @@ async fn a_branch_waits_for_the_session_of_its_source_and_leaves_it_alone_when_i
         let fork: Value = serde_json::from_slice(&reply.body).unwrap();
         branches.push(fork["runId"].as_str().unwrap().to_owned());
     }
-    house.runs.cancel(&by, &branches[0], None, None).await.unwrap();
+    house.runs.cancel(&by, &RunId::new(branches[0].as_str()), None, None).await.unwrap();
     work(&house.agent(), &session);
-    for waiting in [&run_id, &branches[1]] {
+    for waiting in [&run_id, &RunId::new(branches[1].as_str())] {
         let events = to_the_end(&house.runs, waiting).await;
         assert_eq!(completed(&events, "guide")["sessionId"], session.as_str());
     }
-    assert_eq!(status(&house.runs, &branches[0]), "cancelled");
+    assert_eq!(status(&house.runs, &RunId::new(branches[0].as_str())), "cancelled");
     assert_eq!(house.agent().files().ended(&session).unwrap(), None);
 }
 
@@ -604,7 +611,7 @@ async fn a_replay_repeats_the_run_and_guides_nobody() {
     let request = json!({"mode": "replay", "fromSeq": 0});
     let reply = house.runs.fork(&caller("acme"), &run_id, &request, None).await.unwrap();
     let fork: Value = serde_json::from_slice(&reply.body).unwrap();
-    let repeated = to_the_end(&house.runs, fork["runId"].as_str().unwrap()).await;
+    let repeated = to_the_end(&house.runs, &RunId::new(fork["runId"].as_str().unwrap())).await;
     assert_eq!(kinds(&repeated), kinds(&events));
     assert_eq!(house.agent().files().sessions().unwrap(), [session]);
 }

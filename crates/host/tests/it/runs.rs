@@ -37,6 +37,7 @@ use std::sync::Arc;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::event::Event;
+use flow::id::{InterruptId, NodeId, Principal, RunId, Tenant};
 use flow::store::RunStore;
 use flow::token::{Intent, InterruptToken};
 use host::hands::Hands;
@@ -139,8 +140,8 @@ pub(crate) fn keep_time(runs: &Runs) {
 
 pub(crate) fn caller(tenant: &str) -> Caller {
     Caller {
-        tenant: tenant.into(),
-        principal: format!("key-of-{tenant}"),
+        tenant: Tenant::new(tenant),
+        principal: Principal::new(format!("key-of-{tenant}")),
         scopes: Scope::ALL.to_vec(),
         test: false,
     }
@@ -217,19 +218,19 @@ pub(crate) fn body(reply: &Reply) -> Value {
     serde_json::from_slice(&reply.body).unwrap()
 }
 
-pub(crate) async fn create(runs: &Runs, by: &Caller, request: &Value) -> String {
+pub(crate) async fn create(runs: &Runs, by: &Caller, request: &Value) -> RunId {
     let reply = runs.create(by, request, Creation::default(), None).await.unwrap();
     assert_eq!(reply.status, 201);
-    body(&reply)["runId"].as_str().unwrap().to_owned()
+    RunId::new(body(&reply)["runId"].as_str().unwrap())
 }
 
 /// A token to answer an interrupt with, as earlier versions issued it: without a holder.
-pub(crate) fn anonymous_token(run_id: &str, interrupt: &Value) -> String {
+pub(crate) fn anonymous_token(run_id: &RunId, interrupt: &Value) -> String {
     let text = |name: &str| interrupt[name].as_str().unwrap().to_owned();
     let token = InterruptToken {
-        run_id: run_id.to_owned(),
-        node_id: text("nodeId"),
-        interrupt_id: text("interruptId"),
+        run_id: run_id.clone(),
+        node_id: NodeId::new(text("nodeId")),
+        interrupt_id: InterruptId::new(text("interruptId")),
         expires_at: u64::MAX >> 12,
         intent: Intent::Resolve,
         holder: None,
@@ -237,21 +238,21 @@ pub(crate) fn anonymous_token(run_id: &str, interrupt: &Value) -> String {
     token.sign(&[7; 32])
 }
 
-pub(crate) async fn begin(runs: &Runs, workflow_id: &str) -> String {
+pub(crate) async fn begin(runs: &Runs, workflow_id: &str) -> RunId {
     create(runs, &caller("acme"), &json!({"workflowId": workflow_id})).await
 }
 
-pub(crate) fn snapshot(runs: &Runs, by: &Caller, run_id: &str) -> Value {
+pub(crate) fn snapshot(runs: &Runs, by: &Caller, run_id: &RunId) -> Value {
     serde_json::from_slice(&runs.read(by, run_id).unwrap().0).unwrap()
 }
 
-pub(crate) fn status(runs: &Runs, run_id: &str) -> String {
+pub(crate) fn status(runs: &Runs, run_id: &RunId) -> String {
     snapshot(runs, &caller("acme"), run_id)["status"].as_str().unwrap().to_owned()
 }
 
 /// Watches a run until an event satisfies the test, or it ends.
-pub(crate) async fn until(runs: &Runs, run_id: &str, wanted: impl Fn(&Event) -> bool) -> Option<Event> {
-    let mut following = runs.follow("acme", run_id, 0).unwrap();
+pub(crate) async fn until(runs: &Runs, run_id: &RunId, wanted: impl Fn(&Event) -> bool) -> Option<Event> {
+    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap();
     loop {
         let batch = match following.stored().unwrap() {
             Some(batch) => batch,
@@ -267,7 +268,7 @@ pub(crate) async fn until(runs: &Runs, run_id: &str, wanted: impl Fn(&Event) -> 
 }
 
 /// Watches a run until its end, and gives all its events as they are kept.
-pub(crate) async fn to_the_end(runs: &Runs, run_id: &str) -> Vec<Value> {
+pub(crate) async fn to_the_end(runs: &Runs, run_id: &RunId) -> Vec<Value> {
     until(runs, run_id, |event| event.kind.is_terminal())
         .await
         .expect("a run ends with an event that says so");
@@ -275,8 +276,8 @@ pub(crate) async fn to_the_end(runs: &Runs, run_id: &str) -> Vec<Value> {
 }
 
 /// The events of a run that are there.
-pub(crate) fn events(runs: &Runs, tenant: &str, run_id: &str) -> Vec<Value> {
-    let mut following = runs.follow(tenant, run_id, 0).unwrap();
+pub(crate) fn events(runs: &Runs, tenant: &str, run_id: &RunId) -> Vec<Value> {
+    let mut following = runs.follow(&Tenant::new(tenant), run_id, 0).unwrap();
     let mut events = Vec::new();
     while let Some(batch) = following.stored().unwrap() {
         events.extend(batch.events.iter().map(|(_, text)| serde_json::from_str::<Value>(text).unwrap()));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use flow::id::Tenant;
 use flow::store::{Change, Commit, RunStore as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -147,7 +148,7 @@ async fn answer(
     request.into_body().collect().await?;
     if let Some(store) = store {
         let (sender, durable) = oneshot::channel();
-        let row = Change::Audit { tenant: "bare".to_owned(), entry: vec![b'x'; 512].into() };
+        let row = Change::Audit { tenant: Tenant::new("bare"), entry: vec![b'x'; 512].into() };
         let done = Box::new(move |result: Result<_, _>| {
             let _ = sender.send(result);
         });

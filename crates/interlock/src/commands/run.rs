@@ -8,6 +8,7 @@ use std::path::Path;
 
 use canon::error::Envelope;
 use canon::json;
+use flow::id::RunId;
 use flow::run::RunStatus;
 use serde_json::{Map, Value};
 
@@ -19,7 +20,7 @@ use crate::settings::Settings;
 
 /// A run that was started, and how it stands as far as was watched.
 struct Started {
-    run_id: String,
+    run_id: RunId,
     status: RunStatus,
     snapshot: Option<Value>,
 }

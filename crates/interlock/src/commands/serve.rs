@@ -21,6 +21,7 @@ use canon::error::Envelope;
 use canon::time::Timestamp;
 use console::{Console, SignInLinks};
 use flow::definition::Capabilities;
+use flow::id::Tenant;
 use guide::token::Keyring;
 use host::guided::{Tenants, WorkspaceRoots};
 use host::runs::audit::Anchors;
@@ -154,7 +155,7 @@ pub(crate) async fn serve(
     runs.find_unrecovered().map_err(|refusal| refused(&refusal))?;
     for lost in runs.lost_audit_entries().map_err(|refusal| refused(&refusal))? {
         tracing::error!(
-            tenant = lost.tenant,
+            tenant = lost.tenant.as_str(),
             from = lost.from,
             to = lost.to,
             "the run database has lost entries of the audit log that were signed; run `interlock doctor`"
@@ -320,7 +321,7 @@ fn secrets(settings: &Settings) -> Result<ConfiguredSecrets, Failure> {
             Envelope::new(CommandErrorCode::ConfigInvalid, format!("`secrets.{name}`: {error}"))
                 .suggest("Write `env:NAME` or `file:/path`, never the secret itself.")
         })?;
-        found.push((TENANT.to_owned(), name.clone(), reference));
+        found.push((Tenant::new(TENANT), name.clone(), reference));
     }
     Ok(ConfiguredSecrets::new(found))
 }

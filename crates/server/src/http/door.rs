@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use flow::id::{Principal, Tenant};
 use http::header::{CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method};
 use hyper::body::Body as _;
@@ -80,8 +81,8 @@ fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16
                 http.method = method.as_str(),
                 http.route = answering.route,
                 http.status = status,
-                key.id = answering.principal.as_deref(),
-                tenant = answering.tenant.as_deref(),
+                key.id = answering.principal.as_ref().map(Principal::as_str),
+                tenant = answering.tenant.as_ref().map(Tenant::as_str),
                 error.code = answering.code,
                 cause = answering.cause.as_deref(),
                 run.id = answering.run_id.as_deref(),

@@ -1,6 +1,7 @@
 //! The way of every request: how often, who, whether they may, what; then the handler.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use axum::body::Body as Stream;
@@ -9,6 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use canon::digest::Digest;
 use canon::time::Timestamp;
+use flow::id::{NodeId, Principal, RunId, Tenant};
 use futures_util::StreamExt as _;
 use guide::record::SessionId;
 use host::runs::keys;
@@ -44,8 +46,8 @@ pub(super) struct Peer(pub(super) IpAddr);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answering {
     pub(super) route: &'static str,
-    pub(super) principal: Option<String>,
-    pub(super) tenant: Option<String>,
+    pub(super) principal: Option<Principal>,
+    pub(super) tenant: Option<Tenant>,
     pub(super) code: Option<&'static str>,
     /// The run that the path names.
     pub(super) run_id: Option<String>,
@@ -75,6 +77,16 @@ impl Call {
     /// What stands in the path for a name of the route.
     pub(super) fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The run that the path names.
+    pub(super) fn run_id(&self) -> RunId {
+        RunId::new(self.param("runId"))
+    }
+
+    /// The node that the path names.
+    pub(super) fn node_id(&self) -> NodeId {
+        NodeId::new(self.param("nodeId"))
     }
 
     /// Waits until the caller's key is good no more, and says why: for whatever stays open after it was let in.
@@ -112,7 +124,14 @@ impl Call {
 
 /// Nobody: for routes that need no key.
 fn nobody() -> Caller {
-    Caller { tenant: String::new(), principal: "anonymous".to_owned(), scopes: Vec::new(), test: false }
+    // Made once: every request begins with it.
+    static NOBODY: LazyLock<Caller> = LazyLock::new(|| Caller {
+        tenant: Tenant::new(""),
+        principal: Principal::new("anonymous"),
+        scopes: Vec::new(),
+        test: false,
+    });
+    NOBODY.clone()
 }
 
 /// Waits until a key is good no more. Where there is none, nothing ends.
@@ -153,7 +172,7 @@ pub(super) async fn answer(
         other => other,
     };
     // Nobody has no key, whatever was presented.
-    let key = key.filter(|_| !caller.tenant.is_empty());
+    let key = key.filter(|_| !caller.tenant.as_str().is_empty());
     let answered = answered.map(|response| while_key_is_good(state, key, &caller, response));
     let (mut response, answering) = finish(state, came, route.path, &parts.method, caller, answered).await;
     state.visitors.share(origin.as_ref(), response.headers_mut());
@@ -284,7 +303,7 @@ fn admit(
             (_, Some(Peer(address))) => format!("peer:{address}"),
             (_, None) => String::new(),
         };
-        let tenant = named.map(|named| named.tenant.as_str());
+        let tenant = named.map(|named| &named.tenant);
         let asked = Asked { key: &who, tenant, route };
         state.rate_limiter.admit(&asked, Timestamp(state.clock.now_ms()))?;
     }
@@ -358,14 +377,14 @@ async fn checked(
         caller: caller.clone(),
         params,
         query: Query::read(parts.uri.query()),
-        key: kept_under(route.access, &parts.headers).filter(|_| !caller.tenant.is_empty()),
+        key: kept_under(route.access, &parts.headers).filter(|_| !caller.tenant.as_str().is_empty()),
         headers: std::mem::take(&mut parts.headers),
         body,
         message,
         keyed,
         session,
     };
-    let Some(keyed) = call.keyed.clone().filter(|_| !caller.tenant.is_empty()) else {
+    let Some(keyed) = call.keyed.clone().filter(|_| !caller.tenant.as_str().is_empty()) else {
         // Whoever comes with a token is unknown: nothing is kept of what they get wrong.
         return (route.handler)(call).await;
     };
@@ -425,7 +444,7 @@ async fn finish(
             answer::refusal(&refusal, &came.trace.id())
         }
     };
-    if !caller.tenant.is_empty() {
+    if !caller.tenant.as_str().is_empty() {
         answering.principal = Some(caller.principal);
         answering.tenant = Some(caller.tenant);
     }

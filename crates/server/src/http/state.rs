@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::Router;
+use flow::id::WorkflowId;
 use host::guided::{Tenants, WorkspaceRoots};
 use host::plugins::Canary;
 use host::runs::Runs;
@@ -137,12 +138,14 @@ pub struct Guides {
 
 /// The ids of the loaded workflows that exist for conformance. Shared with whoever loads them.
 #[derive(Clone, Debug, Default)]
-pub struct Fixtures(Arc<RwLock<Arc<[String]>>>);
+pub struct Fixtures(Arc<RwLock<Arc<[WorkflowId]>>>);
 
 impl Fixtures {
     /// Keeps those ids that are for conformance, sorted.
-    pub fn set(&self, workflow_ids: impl IntoIterator<Item = String>) {
-        let is_fixture = |id: &String| id.starts_with("conformance-") || id.starts_with("openwop-smoke-");
+    pub fn set(&self, workflow_ids: impl IntoIterator<Item = WorkflowId>) {
+        let is_fixture = |id: &WorkflowId| {
+            ["conformance-", "openwop-smoke-"].iter().any(|kind| id.as_str().starts_with(kind))
+        };
         let mut ids: Vec<_> = workflow_ids.into_iter().filter(is_fixture).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -150,7 +153,7 @@ impl Fixtures {
     }
 
     /// The ids.
-    pub fn get(&self) -> Arc<[String]> {
+    pub fn get(&self) -> Arc<[WorkflowId]> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

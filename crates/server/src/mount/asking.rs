@@ -14,6 +14,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use flow::id::{InterruptId, NodeId, RunId};
 use flow::state::Interrupt;
 use host::runs::{Caller, Refusal, Runs, Waiting};
 use host::system::Entropy;
@@ -50,9 +51,9 @@ pub(super) struct Asking {
     /// The request that the client has.
     open: Option<Request>,
     /// What is wanted of the client for each interrupt that is open, by its id.
-    wanted: BTreeMap<String, Wanted>,
+    wanted: BTreeMap<InterruptId, Wanted>,
     /// What the client knows of, each with its run.
-    told: BTreeMap<String, String>,
+    told: BTreeMap<InterruptId, RunId>,
     /// How many requests it may be sent.
     left: usize,
 }
@@ -68,9 +69,9 @@ struct Request {
 /// What a request is about: an interrupt, and where it is.
 #[derive(Clone)]
 struct Place {
-    run_id: String,
-    node_id: String,
-    interrupt_id: String,
+    run_id: RunId,
+    node_id: NodeId,
+    interrupt_id: InterruptId,
 }
 
 #[derive(Clone)]
@@ -103,12 +104,12 @@ impl Asking {
         let mut open = Vec::new();
         for run in waiting {
             let asked = self.runs.open_interrupts(&self.caller, &run.run_id)?;
-            open.extend(asked.into_iter().map(|asked| (run.run_id.as_str(), asked)));
+            open.extend(asked.into_iter().map(|asked| (&run.run_id, asked)));
         }
-        let mut ids: BTreeSet<String> = open.iter().map(|(_, open)| open.id.clone()).collect();
+        let mut ids: BTreeSet<InterruptId> = open.iter().map(|(_, open)| open.id.clone()).collect();
         // A run whose other branches work waits for nobody, and what the client was asked is still open.
         let known = self.told.values().chain(self.open.iter().map(|request| &request.place.run_id));
-        let known: BTreeSet<&String> = known.collect();
+        let known: BTreeSet<&RunId> = known.collect();
         for run_id in known.into_iter().filter(|run_id| waiting.iter().all(|run| run.run_id != **run_id)) {
             let asked = self.runs.open_interrupts(&self.caller, run_id)?;
             ids.extend(asked.into_iter().map(|asked| asked.id));
@@ -129,7 +130,7 @@ impl Asking {
                 continue;
             }
             let place = Place {
-                run_id: (*run_id).to_owned(),
+                run_id: (*run_id).clone(),
                 node_id: open.node_id.clone(),
                 interrupt_id: open.id.clone(),
             };
@@ -154,7 +155,7 @@ impl Asking {
     }
 
     /// What is wanted of the client for an interrupt. It is found out once.
-    fn wanted(&mut self, run_id: &str, open: &Interrupt) -> Result<&Wanted, Refusal> {
+    fn wanted(&mut self, run_id: &RunId, open: &Interrupt) -> Result<&Wanted, Refusal> {
         match self.wanted.entry(open.id.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(new) => {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flow::id::{Principal, Tenant};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
@@ -17,8 +18,8 @@ type Table = Arc<Mutex<HashMap<Key, oneshot::Sender<Said>>>>;
 /// Who is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    pub(crate) tenant: String,
-    pub(crate) principal: String,
+    pub(crate) tenant: Tenant,
+    pub(crate) principal: Principal,
     pub(crate) session: String,
 }
 
@@ -113,7 +114,11 @@ mod tests {
     use super::*;
 
     fn client(tenant: &str, principal: &str, session: &str) -> Client {
-        Client { tenant: tenant.to_owned(), principal: principal.to_owned(), session: session.to_owned() }
+        Client {
+            tenant: Tenant::new(tenant),
+            principal: Principal::new(principal),
+            session: session.to_owned(),
+        }
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! From how a run stands to what the caller of a tool, a resource or a prompt is told.
 
+use flow::id::RunId;
 use serde_json::{Map, Value, json};
 
 use super::message::RpcError;
@@ -12,7 +13,7 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 const MAX_MESSAGES: usize = 100;
 
 /// What a run gives, where it gave it; otherwise the code and the text of why not, and the run.
-fn given(places: &Places, end: End) -> Result<Value, (String, String, String)> {
+fn given(places: &Places, end: End) -> Result<Value, (String, String, RunId)> {
     match end {
         End::Completed(outputs) => Ok(outputs),
         End::Failed { run_id, code, message } => Err((code, message, run_id)),
@@ -57,7 +58,7 @@ pub(super) fn of_tool(places: &Places, end: End) -> Value {
             }
             result(text, false)
         }
-        Err((code, message, run_id)) => failed(&code, &message, &run_id),
+        Err((code, message, run_id)) => failed(&code, &message, run_id.as_str()),
     }
 }
 
@@ -135,7 +136,7 @@ pub(super) fn of_sampling(places: &Places, end: End) -> Result<Value, RpcError> 
     Ok(result)
 }
 
-fn refused((code, message, run_id): (String, String, String)) -> RpcError {
+fn refused((code, message, run_id): (String, String, RunId)) -> RpcError {
     RpcError::failed(&message, json!({"error": code, "runId": run_id}))
 }
 

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use flow::id::{NodeId, RunId};
 use flow::store::Cause;
 use host::runs::create::Creation;
 use host::runs::{ApiCode, Batch, Caller, Refusal, Runs, Waiting};
@@ -33,21 +34,21 @@ pub(super) enum End {
     /// It gave this.
     Completed(Value),
     /// It failed: a code and a message.
-    Failed { run_id: String, code: String, message: String },
+    Failed { run_id: RunId, code: String, message: String },
     /// It was ended.
-    Cancelled { run_id: String },
+    Cancelled { run_id: RunId },
     /// A person, or something outside, is needed, by the run or by one below it.
-    Waiting { run_id: String, place: Place },
+    Waiting { run_id: RunId, place: Place },
     /// It goes on, and the call waits no longer.
-    Late { run_id: String },
+    Late { run_id: RunId },
 }
 
 /// Where somebody is needed: in which run, how that one stands, and at which node.
 #[derive(Debug)]
 pub(super) struct Place {
-    pub(super) run_id: String,
+    pub(super) run_id: RunId,
     pub(super) status: String,
-    pub(super) node_id: String,
+    pub(super) node_id: NodeId,
 }
 
 /// How a run is watched.
@@ -107,7 +108,7 @@ impl Call {
             Err(refusal) => return Err(refusal),
         };
         let created: Value = serde_json::from_slice(&created.body).unwrap_or_default();
-        let run_id = created["runId"].as_str().unwrap_or_default();
+        let run_id = &RunId::new(created["runId"].as_str().unwrap_or_default());
         let watching = Watching { call: &self, run_id, progress, asking, patience, beat };
         let end = tokio::select! {
             biased;
@@ -128,25 +129,25 @@ impl Call {
         Ok(Started::Ended(end))
     }
 
-    async fn cancel(&self, run_id: &str, reason: &str) {
+    async fn cancel(&self, run_id: &RunId, reason: &str) {
         // One that has ended meanwhile needs no end; for one that cannot be written to, its own limits are left.
         if let Err(refusal) = self.runs.cancel(&self.caller, run_id, Some(reason.to_owned()), None).await {
             tracing::debug!(code = refusal.code.as_str(), "a run was not ended with its call");
         }
     }
 
-    async fn is_waiting(&self, run_id: &str) -> bool {
+    async fn is_waiting(&self, run_id: &RunId) -> bool {
         self.runs.waiting(&self.caller, run_id).await.is_ok_and(|waiting| !waiting.is_empty())
     }
 
     /// The run is waited for no longer.
-    async fn late(&self, run_id: &str) -> Result<End, Refusal> {
+    async fn late(&self, run_id: &RunId) -> Result<End, Refusal> {
         let waiting = self.runs.waiting(&self.caller, run_id).await?;
         Ok(self.waiting(run_id, &waiting)?.unwrap_or_else(|| End::Late { run_id: run_id.to_owned() }))
     }
 
     /// The end of a run, as its last event tells it to readers: what is sensitive is not there.
-    fn end(&self, run_id: &str, last: Option<&str>) -> Result<End, Refusal> {
+    fn end(&self, run_id: &RunId, last: Option<&str>) -> Result<End, Refusal> {
         let mut last: Value = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let (status, _) = self.runs.status(&self.caller, run_id)?;
         Ok(match status.as_str() {
@@ -161,10 +162,10 @@ impl Call {
     }
 
     /// What the call ends with where somebody is needed: the first of the runs that wait for nothing else.
-    fn waiting(&self, run_id: &str, waiting: &[Waiting]) -> Result<Option<End>, Refusal> {
+    fn waiting(&self, run_id: &RunId, waiting: &[Waiting]) -> Result<Option<End>, Refusal> {
         let Some(run) = waiting.iter().find(|run| run.status.is_waiting()) else { return Ok(None) };
         let open = self.runs.open_interrupts(&self.caller, &run.run_id)?;
-        let node_id = open.into_iter().next().map(|open| open.node_id).unwrap_or_default();
+        let node_id = open.into_iter().next().map_or_else(|| NodeId::new(""), |open| open.node_id);
         let place = Place { run_id: run.run_id.clone(), status: run.status.to_string(), node_id };
         Ok(Some(End::Waiting { run_id: run_id.to_owned(), place }))
     }
@@ -173,7 +174,7 @@ impl Call {
 /// A run while its call waits.
 struct Watching<'c> {
     call: &'c Call,
-    run_id: &'c str,
+    run_id: &'c RunId,
     progress: Option<Progress>,
     asking: Option<Asking>,
     patience: Duration,

@@ -5,6 +5,7 @@
 
 use flow::definition::exposed::ExposedType;
 use flow::definition::{Definition, Node, NodeType};
+use flow::id::{NodeId, RunId};
 use flow::interrupt::AUTH_REQUIRED;
 use flow::state::Interrupt;
 use host::runs::{Caller, Refusal, Runs, Scope};
@@ -45,14 +46,14 @@ pub(crate) struct Places {
 
 impl Places {
     /// Where a person answers what a node waits for.
-    pub(super) fn answer(&self, run_id: &str, node_id: &str) -> String {
+    pub(super) fn answer(&self, run_id: &RunId, node_id: &NodeId) -> String {
         let url = &self.public_url;
         let api = format!("{url}/v1/runs/{run_id}/interrupts/{node_id}");
         if self.console { format!("{url}/approvals/{run_id} in a browser, or {api}") } else { api }
     }
 
     /// Where a run is.
-    pub(super) fn run(&self, run_id: &str) -> String {
+    pub(super) fn run(&self, run_id: &RunId) -> String {
         format!("{}/v1/runs/{run_id}", self.public_url)
     }
 }
@@ -61,7 +62,7 @@ impl Places {
 pub(super) fn wanted(
     runs: &Runs,
     caller: &Caller,
-    run_id: &str,
+    run_id: &RunId,
     open: &Interrupt,
     places: &Places,
 ) -> Result<Wanted, Refusal> {
@@ -107,7 +108,7 @@ fn answers(definition: &Definition, open: &Interrupt, asked: &Map<String, Value>
 /// Who is waited for, and where they answer. Nothing of what they decide about: the client is not the one to judge it.
 fn notice(
     definition: &Definition,
-    run_id: &str,
+    run_id: &RunId,
     open: &Interrupt,
     asked: &Map<String, Value>,
     places: &Places,
@@ -138,7 +139,7 @@ fn node<'d>(definition: &'d Definition, open: &Interrupt) -> Option<&'d Node> {
 }
 
 /// The parameters of `elicitation/create` for what is wanted.
-pub(super) fn params(message: &str, schema: Option<&Value>, run_id: &str, node_id: &str) -> Value {
+pub(super) fn params(message: &str, schema: Option<&Value>, run_id: &RunId, node_id: &NodeId) -> Value {
     let nothing = json!({"type": "object", "properties": {}});
     json!({
         "message": message,

@@ -54,7 +54,7 @@ async fn listen(folder: &TempDir) -> SocketAddr {
     });
     let key = ApiKey {
         id: "full".to_owned(),
-        tenant: "a".to_owned(),
+        tenant: flow::id::Tenant::new("a"),
         scopes: Scope::ALL.to_vec(),
         test: false,
         created_at: 0,

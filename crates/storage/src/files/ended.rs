@@ -3,6 +3,7 @@
 //! It lies beside the log and is no part of it: what the agent did stays as it is, and only the next step is refused. Whoever
 //! sets it holds the lock of the session, so that a step is either recorded before the mark or refused by it.
 
+use flow::id::{NodeId, RunId};
 use guide::record::SessionId;
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +21,9 @@ const MAX_BYTES: u64 = 4096;
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
     /// The run that waited.
-    pub run_id: String,
+    pub run_id: RunId,
     /// Its node.
-    pub node_id: String,
+    pub node_id: NodeId,
     /// What became of the run, in a word: `cancelled`, `failed`, or `running` where only the node gave up.
     pub run_status: String,
 }
@@ -37,11 +38,10 @@ impl SessionFiles {
         let bytes =
             disk::read(self.disk().as_ref(), &path, MAX_BYTES).map_err(StoreError::disk("read", &path))?;
         Ok(bytes.map(|bytes| {
-            let unknown = || "unknown".to_owned();
             serde_json::from_slice(&bytes).unwrap_or_else(|_| Ended {
-                run_id: unknown(),
-                node_id: unknown(),
-                run_status: unknown(),
+                run_id: RunId::new("unknown"),
+                node_id: NodeId::new("unknown"),
+                run_status: "unknown".to_owned(),
             })
         }))
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use canon::digest::Digest;
+use flow::id::Tenant;
 use flow::store::link;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 /// The end of each tenant's chain, as far as it is known.
 #[derive(Default)]
 pub(super) struct Chains {
-    ends: BTreeMap<String, End>,
+    ends: BTreeMap<Tenant, End>,
 }
 
 #[derive(Clone, Copy)]
@@ -21,7 +22,7 @@ struct End {
 /// The ends as they will be when the commit at hand is kept.
 pub(super) struct Tentative<'c> {
     chains: &'c mut Chains,
-    ends: BTreeMap<String, End>,
+    ends: BTreeMap<Tenant, End>,
 }
 
 impl Chains {
@@ -38,7 +39,7 @@ impl Tentative<'_> {
     pub(super) fn append(
         &mut self,
         connection: &Connection,
-        tenant: &str,
+        tenant: &Tenant,
         entry: &[u8],
     ) -> rusqlite::Result<()> {
         let known = self.ends.get(tenant).or_else(|| self.chains.ends.get(tenant)).copied();
@@ -49,18 +50,18 @@ impl Tentative<'_> {
         let mut statement = connection.prepare_cached(
             "INSERT INTO audit (tenant, sequence, previous, entry) VALUES (?1, ?2, ?3, ?4)",
         )?;
-        statement.execute(params![tenant, end.next, end.previous.to_hex().as_bytes(), entry])?;
+        statement.execute(params![tenant.as_str(), end.next, end.previous.to_hex().as_bytes(), entry])?;
         let next = End { next: end.next + 1, previous: link(end.next, end.previous, entry) };
-        self.ends.insert(tenant.to_owned(), next);
+        self.ends.insert(tenant.clone(), next);
         Ok(())
     }
 }
 
-fn last(connection: &Connection, tenant: &str) -> rusqlite::Result<End> {
+fn last(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<End> {
     let mut statement = connection.prepare_cached(
         "SELECT sequence, previous, entry FROM audit WHERE tenant = ?1 ORDER BY sequence DESC LIMIT 1",
     )?;
-    let found = statement.query_row([tenant], |row| {
+    let found = statement.query_row([tenant.as_str()], |row| {
         Ok((row.get::<_, u64>(0)?, digest(&row.get::<_, Vec<u8>>(1)?), row.get::<_, Vec<u8>>(2)?))
     });
     Ok(match found.optional()? {

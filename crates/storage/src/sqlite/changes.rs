@@ -1,12 +1,13 @@
 //! What each change does to the tables.
 
+use flow::id::{RunId, Tenant};
 use flow::run::RunStatus;
 use flow::store::{Bytes, Change, Commit, CommitError};
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 
 use super::audit::Tentative;
 use super::listening;
-use super::reads;
+use super::reads::{self, id};
 use super::retention;
 use super::seen::SeenKeys;
 use super::writer::Refused;
@@ -43,7 +44,7 @@ pub(super) fn apply(
 /// A run whose row was written as it is after its first events, which follow in the same commit. Most runs are created and taken
 /// some way at once; to write a row and to write it again at once would cost as much as everything else.
 struct Born<'c> {
-    run: &'c str,
+    run: &'c RunId,
     place: i64,
 }
 
@@ -84,14 +85,14 @@ fn create<'c>(connection: &Connection, changes: &'c [Change]) -> Result<Option<B
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
          ON CONFLICT (run_id) DO NOTHING",
         &[
-            run_id,
-            tenant,
-            workflow_id,
+            &run_id.as_str(),
+            &tenant.as_str(),
+            &workflow_id.as_str(),
             &status.as_str(),
             &!status.is_terminal(),
             &next,
             scope_id,
-            parent_run_id,
+            &parent_run_id.as_ref().map(RunId::as_str),
             &created_at.0,
             &at.0,
             &&**genesis,
@@ -106,7 +107,7 @@ fn create<'c>(connection: &Connection, changes: &'c [Change]) -> Result<Option<B
         run(
             connection,
             "INSERT OR IGNORE INTO tags (tenant, tag, run) VALUES (?1, ?2, ?3)",
-            &[tenant, tag, &place],
+            &[&tenant.as_str(), tag, &place],
         )?;
     }
     Ok(begun.map(|_| Born { run: run_id, place }))
@@ -130,8 +131,9 @@ fn append(
 fn advance(connection: &Connection, change: &Change) -> Result<(), Refused> {
     let Change::Append { run_id, first, last, events, status, snapshot, at } = change else { return Ok(()) };
     let mut find = connection.prepare_cached("SELECT place, next_sequence FROM runs WHERE run_id = ?1")?;
-    let found =
-        find.query_row([run_id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?))).optional()?;
+    let found = find
+        .query_row([run_id.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?)))
+        .optional()?;
     let Some((place, next)) = found.filter(|(_, next)| next == first && first <= last) else {
         return Err(CommitError::Moved { run_id: run_id.clone() }.into());
     };
@@ -166,18 +168,18 @@ fn one(
                 "INSERT INTO workflows (tenant, workflow_id, digest, registered_at) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT (tenant, workflow_id) DO UPDATE SET digest = excluded.digest, registered_at = ?4
                  WHERE digest <> excluded.digest",
-                &[tenant, workflow_id, &digest.as_bytes(), &at.0],
+                &[&tenant.as_str(), &workflow_id.as_str(), &digest.as_bytes(), &at.0],
             )?;
         }
         Change::SetTimer { run_id, key, at } => {
             run(
                 "INSERT INTO timers (run_id, key, at) VALUES (?1, ?2, ?3)
                  ON CONFLICT (run_id, key) DO UPDATE SET at = excluded.at",
-                &[run_id, key, &at.0],
+                &[&run_id.as_str(), key, &at.0],
             )?;
         }
         Change::ClearTimer { run_id, key } => {
-            run("DELETE FROM timers WHERE run_id = ?1 AND key = ?2", &[run_id, key])?;
+            run("DELETE FROM timers WHERE run_id = ?1 AND key = ?2", &[&run_id.as_str(), key])?;
         }
         Change::PutAnswer { key, answer } => {
             let hash = reads::answer_hash(key);
@@ -191,7 +193,7 @@ fn one(
                 "INSERT INTO answers (tenant, endpoint, key, request, status, body, at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 &[
-                    &key.tenant,
+                    &key.tenant.as_str(),
                     &key.endpoint,
                     &key.key.to_hex().as_bytes(),
                     &answer.request.to_hex().as_bytes(),
@@ -209,19 +211,22 @@ fn one(
         Change::ClaimActivity { id, run_id, at } => {
             let claimed = run(
                 "INSERT INTO activities (id, run_id, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-                &[id, run_id, &at.0],
+                &[&id.as_str(), &run_id.as_str(), &at.0],
             )?;
             if claimed == 0 {
                 return Err(CommitError::ActivityClaimed.into());
             }
         }
         Change::FinishActivity { id, outcome } => {
-            run("UPDATE activities SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL", &[id, &&**outcome])?;
+            run(
+                "UPDATE activities SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL",
+                &[&id.as_str(), &&**outcome],
+            )?;
         }
         Change::PutArtifact { run_id, artifact_id, document } => {
             run(
                 "INSERT OR REPLACE INTO artifacts (run_id, artifact_id, document) VALUES (?1, ?2, ?3)",
-                &[run_id, artifact_id, &&**document],
+                &[&run_id.as_str(), &artifact_id.as_str(), &&**document],
             )?;
         }
         Change::ReplaceArtifact { run_id, artifact_id, seen, document } => {
@@ -232,34 +237,37 @@ fn one(
             }
             run(
                 "UPDATE artifacts SET document = ?3 WHERE run_id = ?1 AND artifact_id = ?2",
-                &[run_id, artifact_id, &&**document],
+                &[&run_id.as_str(), &artifact_id.as_str(), &&**document],
             )?;
         }
         Change::PutAnnotation { run_id, annotation_id, document } => {
             run(
                 "INSERT INTO annotations (run_id, annotation_id, document) VALUES (?1, ?2, ?3)",
-                &[run_id, annotation_id, &&**document],
+                &[&run_id.as_str(), annotation_id, &&**document],
             )?;
         }
         Change::PutWebhook { tenant, webhook_id, document } => {
             run(
                 "INSERT OR REPLACE INTO webhooks (tenant, webhook_id, document) VALUES (?1, ?2, ?3)",
-                &[tenant, webhook_id, &&**document],
+                &[&tenant.as_str(), &webhook_id.as_str(), &&**document],
             )?;
         }
         Change::DeleteWebhook { tenant, webhook_id } => {
-            if run("DELETE FROM webhooks WHERE tenant = ?1 AND webhook_id = ?2", &[tenant, webhook_id])? == 0
+            if run(
+                "DELETE FROM webhooks WHERE tenant = ?1 AND webhook_id = ?2",
+                &[&tenant.as_str(), &webhook_id.as_str()],
+            )? == 0
             {
                 return Err(CommitError::NoSuchWebhook.into());
             }
-            run("DELETE FROM deliveries WHERE webhook_id = ?1", &[webhook_id])?;
-            run("DELETE FROM buried_deliveries WHERE webhook_id = ?1", &[webhook_id])?;
+            run("DELETE FROM deliveries WHERE webhook_id = ?1", &[&webhook_id.as_str()])?;
+            run("DELETE FROM buried_deliveries WHERE webhook_id = ?1", &[&webhook_id.as_str()])?;
         }
         Change::PutDelivery { delivery_id, webhook_id, due, attempts, body } => {
             run(
                 "INSERT OR REPLACE INTO deliveries (delivery_id, webhook_id, due, attempts, body)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
-                &[delivery_id, webhook_id, &due.0, attempts, &&**body],
+                &[delivery_id, &webhook_id.as_str(), &due.0, attempts, &&**body],
             )?;
         }
         Change::DeleteDelivery { delivery_id } => {
@@ -283,7 +291,7 @@ fn one(
         Change::PutCheckpoint { tenant, at_sequence, document } => {
             run(
                 "INSERT OR IGNORE INTO checkpoints (tenant, at_sequence, document) VALUES (?1, ?2, ?3)",
-                &[tenant, at_sequence, &&**document],
+                &[&tenant.as_str(), at_sequence, &&**document],
             )?;
         }
         Change::Audit { tenant, entry } => chains.append(connection, tenant, entry)?,
@@ -304,12 +312,12 @@ fn one(
 }
 
 /// Refuses when a run of the scope is under way.
-fn refuse_active(connection: &Connection, tenant: &str, scope_id: Option<&str>) -> Result<(), Refused> {
+fn refuse_active(connection: &Connection, tenant: &Tenant, scope_id: Option<&str>) -> Result<(), Refused> {
     let Some(scope_id) = scope_id else { return Ok(()) };
     let mut statement = connection.prepare_cached(
         "SELECT run_id FROM runs WHERE open = 1 AND scope_id IS NOT NULL AND tenant = ?1 AND scope_id = ?2 LIMIT 1",
     )?;
-    match statement.query_row(params![tenant, scope_id], |row| row.get::<_, String>(0)).optional()? {
+    match statement.query_row(params![tenant.as_str(), scope_id], |row| id(row, 0, RunId::new)).optional()? {
         Some(active_run_id) => Err(CommitError::ScopeActive { active_run_id }.into()),
         None => Ok(()),
     }

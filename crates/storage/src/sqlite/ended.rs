@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use flow::id::{RunId, Tenant};
 use flow::store::{Change, Commit, RunRow};
 
 /// How much is kept. The oldest go first.
@@ -19,15 +20,19 @@ pub(super) struct EndedRuns(Mutex<Rows>);
 
 #[derive(Default)]
 struct Rows {
-    known: HashMap<String, RunRow>,
-    oldest_first: VecDeque<String>,
+    known: HashMap<RunId, RunRow>,
+    oldest_first: VecDeque<RunId>,
     bytes: usize,
     /// How often a run was deleted. What was read before that is not kept after it.
     deletions: u64,
 }
 
 fn size(row: &RunRow) -> usize {
-    OVERHEAD + row.genesis.len() + row.snapshot.len() + row.workflow_id.len() + row.tenant.len()
+    OVERHEAD
+        + row.genesis.len()
+        + row.snapshot.len()
+        + row.workflow_id.as_str().len()
+        + row.tenant.as_str().len()
 }
 
 impl EndedRuns {
@@ -36,10 +41,10 @@ impl EndedRuns {
     }
 
     /// A run that has ended, where it is kept. `Some(None)` says that it is there and another tenant's.
-    pub(super) fn get(&self, tenant: Option<&str>, run_id: &str) -> Option<Option<RunRow>> {
+    pub(super) fn get(&self, tenant: Option<&Tenant>, run_id: &RunId) -> Option<Option<RunRow>> {
         let rows = self.rows();
         let row = rows.known.get(run_id)?;
-        Some(tenant.is_none_or(|tenant| tenant == row.tenant).then(|| row.clone()))
+        Some(tenant.is_none_or(|tenant| *tenant == row.tenant).then(|| row.clone()))
     }
 
     /// For [`EndedRuns::keep_read`], before the file is read.
@@ -115,7 +120,7 @@ impl EndedRuns {
 }
 
 impl Rows {
-    fn forget(&mut self, run_id: &str) {
+    fn forget(&mut self, run_id: &RunId) {
         self.deletions += 1;
         if let Some(gone) = self.known.remove(run_id) {
             self.bytes -= size(&gone);
@@ -142,15 +147,16 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
+    use flow::id::WorkflowId;
     use flow::run::RunStatus;
 
     use super::*;
 
     fn row(run_id: &str, status: RunStatus, bytes: usize) -> RunRow {
         RunRow {
-            run_id: run_id.to_owned(),
-            tenant: "acme".to_owned(),
-            workflow_id: "w".to_owned(),
+            run_id: RunId::new(run_id),
+            tenant: Tenant::new("acme"),
+            workflow_id: WorkflowId::new("w"),
             genesis: vec![0; 8].into(),
             status,
             next_sequence: 1,
@@ -163,9 +169,12 @@ mod tests {
         let ended = EndedRuns::default();
         ended.keep(row("a", RunStatus::Completed, 8));
         ended.keep(row("b", RunStatus::Running, 8));
-        assert_eq!(ended.get(Some("acme"), "a"), Some(Some(row("a", RunStatus::Completed, 8))));
-        assert_eq!(ended.get(Some("other"), "a"), Some(None));
-        assert_eq!(ended.get(None, "b"), None);
+        assert_eq!(
+            ended.get(Some(&Tenant::new("acme")), &RunId::new("a")),
+            Some(Some(row("a", RunStatus::Completed, 8)))
+        );
+        assert_eq!(ended.get(Some(&Tenant::new("other")), &RunId::new("a")), Some(None));
+        assert_eq!(ended.get(None, &RunId::new("b")), None);
     }
 
     #[test]
@@ -178,10 +187,10 @@ mod tests {
         let counted = ended.rows().known.values().map(size).sum::<usize>();
         assert_eq!(ended.rows().bytes, counted);
         assert!(counted <= MAX_BYTES);
-        assert_eq!(ended.get(None, "run-0"), None);
-        assert!(ended.get(None, "run-39").is_some());
+        assert_eq!(ended.get(None, &RunId::new("run-0")), None);
+        assert!(ended.get(None, &RunId::new("run-39")).is_some());
         ended.keep(row("huge", RunStatus::Completed, MAX_BYTES));
-        assert_eq!(ended.get(None, "huge"), None);
+        assert_eq!(ended.get(None, &RunId::new("huge")), None);
     }
 
     #[test]
@@ -190,10 +199,10 @@ mod tests {
         let read = row("a", RunStatus::Completed, 8);
         let before = ended.deletions();
         ended.keep_read(&read, before);
-        assert!(ended.get(None, "a").is_some());
-        ended.committed(&Commit { changes: vec![Change::DeleteRun { run_id: "a".into() }] });
+        assert!(ended.get(None, &RunId::new("a")).is_some());
+        ended.committed(&Commit { changes: vec![Change::DeleteRun { run_id: RunId::new("a") }] });
         ended.keep_read(&read, before);
-        assert_eq!(ended.get(None, "a"), None);
+        assert_eq!(ended.get(None, &RunId::new("a")), None);
         assert_eq!(ended.rows().bytes, 0);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use canon::digest::Digest;
 use disk::sqlite::BUSY_TIMEOUT;
 use flow::event::wire;
+use flow::id::{RunId, Tenant};
 use flow::run::Genesis;
 use flow::store::Bytes;
 use rusqlite::{Connection, OpenFlags};
@@ -27,7 +28,7 @@ pub struct Damage {
     /// What SQLite says of the file itself, at most 20 lines.
     pub structure: Vec<String>,
     /// The runs whose record cannot be read.
-    pub runs: Vec<String>,
+    pub runs: Vec<RunId>,
     /// How many workflow definitions cannot be read.
     pub definitions: usize,
 }
@@ -86,7 +87,7 @@ impl Inspection {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub fn audit_ends(&self, tenant: &str) -> Result<(Option<u64>, Option<u64>), OpenError> {
+    pub fn audit_ends(&self, tenant: &Tenant) -> Result<(Option<u64>, Option<u64>), OpenError> {
         let checkpoint = reads::checkpoint_before(&self.connection, tenant, u64::MAX)?;
         Ok((reads::audit_end(&self.connection, tenant)?, checkpoint.map(|(at, _)| at)))
     }
@@ -103,7 +104,7 @@ impl Inspection {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             step();
-            let (place, run_id): (i64, String) = (row.get(0)?, row.get(1)?);
+            let (place, run_id): (i64, RunId) = (row.get(0)?, reads::id(row, 1, RunId::new)?);
             let (genesis, snapshot): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
             let is_whole = serde_json::from_slice::<Genesis>(&genesis)
                 .is_ok_and(|genesis| genesis.run_id == run_id)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
+use flow::id::{ArtifactId, EffectId, RunId, SubscriptionId, Tenant, WorkflowId};
 use flow::run::RunStatus;
 use flow::store::{
     Answer, AnswerKey, AuditEntry, Bytes, Delivery, ListedRun, RunFilter, RunRow, StoredAppend, Timer,
@@ -19,34 +20,34 @@ pub(super) use super::retention::{aged_run, aged_runs, oldest_answer};
 macro_rules! delegate {
     () => {
         $crate::sqlite::reads::delegate! {
-            appends(run_id: &str, from: u64, max_events: usize, max_bytes: usize) -> Vec<flow::store::StoredAppend>;
-            runs(tenant: &str, filter: &flow::store::RunFilter, limit: usize) -> Vec<flow::store::ListedRun>;
-            open_runs(after: Option<&str>, limit: usize) -> Vec<String>;
-            children(run_id: &str) -> Vec<String>;
-            definition(tenant: &str, workflow_id: &str) -> Option<(canon::digest::Digest, flow::store::Bytes)>;
+            appends(run_id: &flow::id::RunId, from: u64, max_events: usize, max_bytes: usize) -> Vec<flow::store::StoredAppend>;
+            runs(tenant: &flow::id::Tenant, filter: &flow::store::RunFilter, limit: usize) -> Vec<flow::store::ListedRun>;
+            open_runs(after: Option<&flow::id::RunId>, limit: usize) -> Vec<flow::id::RunId>;
+            children(run_id: &flow::id::RunId) -> Vec<flow::id::RunId>;
+            definition(tenant: &flow::id::Tenant, workflow_id: &flow::id::WorkflowId) -> Option<(canon::digest::Digest, flow::store::Bytes)>;
             definition_by_digest(digest: canon::digest::Digest) -> Option<flow::store::Bytes>;
-            definitions(tenant: &str, after: Option<&str>, limit: usize) -> Vec<(String, canon::digest::Digest)>;
+            definitions(tenant: &flow::id::Tenant, after: Option<&flow::id::WorkflowId>, limit: usize) -> Vec<(flow::id::WorkflowId, canon::digest::Digest)>;
             aged_runs(after: u64, limit: usize) -> Vec<flow::store::AgedRun>;
-            aged_run(run_id: &str) -> Option<flow::store::AgedRun>;
+            aged_run(run_id: &flow::id::RunId) -> Option<flow::store::AgedRun>;
             oldest_answer() -> Option<canon::time::Timestamp>;
             due_timers(at: canon::time::Timestamp, limit: usize) -> Vec<flow::store::Timer>;
             next_timer() -> Option<flow::store::Timer>;
-            activity(id: &str) -> Option<Option<flow::store::Bytes>>;
-            artifact(run_id: &str, artifact_id: &str) -> Option<flow::store::Bytes>;
-            artifact_ids(run_id: &str, limit: usize) -> Vec<String>;
-            annotations(run_id: &str) -> Vec<flow::store::Bytes>;
-            webhooks(tenant: &str) -> Vec<(String, flow::store::Bytes)>;
+            activity(id: &flow::id::EffectId) -> Option<Option<flow::store::Bytes>>;
+            artifact(run_id: &flow::id::RunId, artifact_id: &flow::id::ArtifactId) -> Option<flow::store::Bytes>;
+            artifact_ids(run_id: &flow::id::RunId, limit: usize) -> Vec<flow::id::ArtifactId>;
+            annotations(run_id: &flow::id::RunId) -> Vec<flow::store::Bytes>;
+            webhooks(tenant: &flow::id::Tenant) -> Vec<(flow::id::SubscriptionId, flow::store::Bytes)>;
             due_deliveries(at: canon::time::Timestamp, limit: usize) -> Vec<flow::store::Delivery>;
-            webhook(webhook_id: &str) -> Option<(String, flow::store::Bytes)>;
+            webhook(webhook_id: &flow::id::SubscriptionId) -> Option<(flow::id::Tenant, flow::store::Bytes)>;
             next_delivery() -> Option<canon::time::Timestamp>;
-            buried_deliveries(webhook_id: &str, limit: usize) -> Vec<(flow::store::Delivery, String)>;
-            audit(tenant: &str, from: u64, to: u64, limit: usize) -> Vec<flow::store::AuditEntry>;
-            audit_end(tenant: &str) -> Option<u64>;
-            checkpoints(tenant: &str, from: u64, to: u64, limit: usize) -> Vec<(u64, flow::store::Bytes)>;
-            checkpoint_before(tenant: &str, sequence: u64) -> Option<(u64, flow::store::Bytes)>;
-            listening(after: Option<(&str, &str)>, limit: usize) -> Vec<(String, String)>;
-            workflows_containing(texts: [&str; 2], after: Option<(&str, &str)>, limit: usize) -> Vec<(String, String)>;
-            listener_place(tenant: &str, workflow_id: &str, consumer: &str) -> Option<String>;
+            buried_deliveries(webhook_id: &flow::id::SubscriptionId, limit: usize) -> Vec<(flow::store::Delivery, String)>;
+            audit(tenant: &flow::id::Tenant, from: u64, to: u64, limit: usize) -> Vec<flow::store::AuditEntry>;
+            audit_end(tenant: &flow::id::Tenant) -> Option<u64>;
+            checkpoints(tenant: &flow::id::Tenant, from: u64, to: u64, limit: usize) -> Vec<(u64, flow::store::Bytes)>;
+            checkpoint_before(tenant: &flow::id::Tenant, sequence: u64) -> Option<(u64, flow::store::Bytes)>;
+            listening(after: Option<(&flow::id::Tenant, &flow::id::WorkflowId)>, limit: usize) -> Vec<(flow::id::Tenant, flow::id::WorkflowId)>;
+            workflows_containing(texts: [&str; 2], after: Option<(&flow::id::Tenant, &flow::id::WorkflowId)>, limit: usize) -> Vec<(flow::id::Tenant, flow::id::WorkflowId)>;
+            listener_place(tenant: &flow::id::Tenant, workflow_id: &flow::id::WorkflowId, consumer: &str) -> Option<String>;
             api_key(hash: canon::digest::Digest) -> Option<flow::store::Bytes>;
             api_keys() -> Vec<(canon::digest::Digest, flow::store::Bytes)>;
         }
@@ -67,6 +68,11 @@ type Result<T> = rusqlite::Result<T>;
 /// A blob, copied once.
 fn bytes(row: &Row<'_>, column: usize) -> Result<Bytes> {
     Ok(Arc::from(row.get_ref(column)?.as_blob()?))
+}
+
+/// An id, copied once.
+pub(super) fn id<'r, T>(row: &'r Row<'_>, column: usize, new: impl FnOnce(&'r str) -> T) -> Result<T> {
+    Ok(new(row.get_ref(column)?.as_str()?))
 }
 
 pub(super) fn one<T>(
@@ -92,15 +98,19 @@ pub(super) fn at_most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-pub(super) fn run(connection: &Connection, tenant: Option<&str>, run_id: &str) -> Result<Option<RunRow>> {
+pub(super) fn run(
+    connection: &Connection,
+    tenant: Option<&Tenant>,
+    run_id: &RunId,
+) -> Result<Option<RunRow>> {
     let sql = "SELECT run_id, tenant, workflow_id, genesis, status, next_sequence, snapshot FROM runs
                WHERE run_id = ?1 AND (?2 IS NULL OR tenant = ?2)";
-    one(connection, sql, &[&run_id, &tenant], |row| {
+    one(connection, sql, &[&run_id.as_str(), &tenant.map(Tenant::as_str)], |row| {
         let status = row.get_ref(4)?.as_str()?;
         Ok(RunRow {
-            run_id: row.get(0)?,
-            tenant: row.get(1)?,
-            workflow_id: row.get(2)?,
+            run_id: id(row, 0, RunId::new)?,
+            tenant: id(row, 1, Tenant::new)?,
+            workflow_id: id(row, 2, WorkflowId::new)?,
             genesis: bytes(row, 3)?,
             status: RunStatus::parse(status).ok_or(rusqlite::Error::InvalidQuery)?,
             next_sequence: row.get(5)?,
@@ -111,7 +121,7 @@ pub(super) fn run(connection: &Connection, tenant: Option<&str>, run_id: &str) -
 
 pub(super) fn appends(
     connection: &Connection,
-    run_id: &str,
+    run_id: &RunId,
     from: u64,
     max_events: usize,
     max_bytes: usize,
@@ -120,7 +130,7 @@ pub(super) fn appends(
         "SELECT first, last, events FROM appends
          WHERE run = (SELECT place FROM runs WHERE run_id = ?1) AND last >= ?2 ORDER BY last",
     )?;
-    let mut rows = statement.query(params![run_id, from])?;
+    let mut rows = statement.query(params![run_id.as_str(), from])?;
     let (mut found, mut events, mut size) = (Vec::new(), 0, 0);
     while let Some(row) = rows.next()? {
         let (first, last): (u64, u64) = (row.get(0)?, row.get(1)?);
@@ -137,7 +147,7 @@ pub(super) fn appends(
 
 pub(super) fn runs(
     connection: &Connection,
-    tenant: &str,
+    tenant: &Tenant,
     filter: &RunFilter,
     limit: usize,
 ) -> Result<Vec<ListedRun>> {
@@ -145,6 +155,7 @@ pub(super) fn runs(
     let mut sql = String::from("SELECT place, snapshot FROM runs WHERE tenant = ?1 AND place < ?2");
     let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let limit = at_most(limit);
+    let (tenant, workflow_id) = (tenant.as_str(), filter.workflow_id.as_ref().map(WorkflowId::as_str));
     let mut values: Vec<&dyn ToSql> = vec![&tenant, &before, &limit];
     if let Some(status) = filter.status {
         // Written out, because an index of some states is used only where the state is no parameter.
@@ -157,7 +168,7 @@ pub(super) fn runs(
         // Word for word the condition of its index.
         sql.push_str(" AND status IN ('waiting-approval', 'waiting-input', 'waiting-external')");
     }
-    if let Some(workflow_id) = &filter.workflow_id {
+    if let Some(workflow_id) = &workflow_id {
         values.push(workflow_id);
         sql.push_str(&format!(" AND workflow_id = ?{}", values.len()));
     }
@@ -172,24 +183,24 @@ pub(super) fn runs(
     many(connection, &sql, &values, |row| Ok(ListedRun { place: row.get(0)?, snapshot: bytes(row, 1)? }))
 }
 
-pub(super) fn open_runs(connection: &Connection, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+pub(super) fn open_runs(connection: &Connection, after: Option<&RunId>, limit: usize) -> Result<Vec<RunId>> {
     let sql = "SELECT run_id FROM runs WHERE open = 1 AND run_id > ?1 ORDER BY run_id LIMIT ?2";
-    many(connection, sql, &[&after.unwrap_or(""), &at_most(limit)], |row| row.get(0))
+    many(connection, sql, &[&after.map_or("", RunId::as_str), &at_most(limit)], |row| id(row, 0, RunId::new))
 }
 
-pub(super) fn children(connection: &Connection, run_id: &str) -> Result<Vec<String>> {
+pub(super) fn children(connection: &Connection, run_id: &RunId) -> Result<Vec<RunId>> {
     let sql = "SELECT run_id FROM runs WHERE parent_run_id = ?1 ORDER BY place";
-    many(connection, sql, &[&run_id], |row| row.get(0))
+    many(connection, sql, &[&run_id.as_str()], |row| id(row, 0, RunId::new))
 }
 
 pub(super) fn definition(
     connection: &Connection,
-    tenant: &str,
-    workflow_id: &str,
+    tenant: &Tenant,
+    workflow_id: &WorkflowId,
 ) -> Result<Option<(Digest, Bytes)>> {
     let sql = "SELECT digest, document FROM workflows JOIN definitions USING (digest)
                WHERE tenant = ?1 AND workflow_id = ?2";
-    one(connection, sql, &[&tenant, &workflow_id], |row| {
+    one(connection, sql, &[&tenant.as_str(), &workflow_id.as_str()], |row| {
         Ok((digest(&row.get::<_, Vec<u8>>(0)?), bytes(row, 1)?))
     })
 }
@@ -201,19 +212,21 @@ pub(super) fn definition_by_digest(connection: &Connection, digest: Digest) -> R
 
 pub(super) fn definitions(
     connection: &Connection,
-    tenant: &str,
-    after: Option<&str>,
+    tenant: &Tenant,
+    after: Option<&WorkflowId>,
     limit: usize,
-) -> Result<Vec<(String, Digest)>> {
+) -> Result<Vec<(WorkflowId, Digest)>> {
     let sql = "SELECT workflow_id, digest FROM workflows WHERE tenant = ?1 AND workflow_id > ?2
                ORDER BY workflow_id LIMIT ?3";
     // No id is empty, so all of them come after nothing.
-    let values: [&dyn ToSql; 3] = [&tenant, &after.unwrap_or_default(), &at_most(limit)];
-    many(connection, sql, &values, |row| Ok((row.get(0)?, digest(&row.get::<_, Vec<u8>>(1)?))))
+    let (tenant, after) = (tenant.as_str(), after.map_or("", WorkflowId::as_str));
+    many(connection, sql, &[&tenant, &after, &at_most(limit)], |row| {
+        Ok((id(row, 0, WorkflowId::new)?, digest(&row.get::<_, Vec<u8>>(1)?)))
+    })
 }
 
 fn timer(row: &Row<'_>) -> Result<Timer> {
-    Ok(Timer { run_id: row.get(0)?, key: row.get(1)?, at: Timestamp(row.get(2)?) })
+    Ok(Timer { run_id: id(row, 0, RunId::new)?, key: row.get(1)?, at: Timestamp(row.get(2)?) })
 }
 
 pub(super) fn due_timers(connection: &Connection, at: Timestamp, limit: usize) -> Result<Vec<Timer>> {
@@ -242,7 +255,8 @@ pub(super) fn answer_at(connection: &Connection, hash: i64, key: &AnswerKey) -> 
                SELECT request, status, body, at
                FROM stretches CROSS JOIN answer_keys USING (stretch) CROSS JOIN answers USING (place)
                WHERE hash = ?1 AND tenant = ?2 AND endpoint = ?3 AND key = ?4 LIMIT 1";
-    let values: [&dyn ToSql; 4] = [&hash, &key.tenant, &key.endpoint, &key.key.to_hex().into_bytes()];
+    let values: [&dyn ToSql; 4] =
+        [&hash, &key.tenant.as_str(), &key.endpoint, &key.key.to_hex().into_bytes()];
     one(connection, sql, &values, |row| {
         Ok(Answer {
             request: digest(&row.get::<_, Vec<u8>>(0)?),
@@ -253,42 +267,51 @@ pub(super) fn answer_at(connection: &Connection, hash: i64, key: &AnswerKey) -> 
     })
 }
 
-pub(super) fn activity(connection: &Connection, id: &str) -> Result<Option<Option<Bytes>>> {
-    one(connection, "SELECT outcome FROM activities WHERE id = ?1", &[&id], |row| match row.get_ref(0)? {
-        ValueRef::Null => Ok(None),
-        _ => bytes(row, 0).map(Some),
+pub(super) fn activity(connection: &Connection, id: &EffectId) -> Result<Option<Option<Bytes>>> {
+    one(connection, "SELECT outcome FROM activities WHERE id = ?1", &[&id.as_str()], |row| {
+        match row.get_ref(0)? {
+            ValueRef::Null => Ok(None),
+            _ => bytes(row, 0).map(Some),
+        }
     })
 }
 
-pub(super) fn artifact(connection: &Connection, run_id: &str, artifact_id: &str) -> Result<Option<Bytes>> {
+pub(super) fn artifact(
+    connection: &Connection,
+    run_id: &RunId,
+    artifact_id: &ArtifactId,
+) -> Result<Option<Bytes>> {
     let sql = "SELECT document FROM artifacts WHERE run_id = ?1 AND artifact_id = ?2";
-    one(connection, sql, &[&run_id, &artifact_id], |row| bytes(row, 0))
+    one(connection, sql, &[&run_id.as_str(), &artifact_id.as_str()], |row| bytes(row, 0))
 }
 
-pub(super) fn artifact_ids(connection: &Connection, run_id: &str, limit: usize) -> Result<Vec<String>> {
+pub(super) fn artifact_ids(connection: &Connection, run_id: &RunId, limit: usize) -> Result<Vec<ArtifactId>> {
     let sql = "SELECT artifact_id FROM artifacts WHERE run_id = ?1 ORDER BY artifact_id LIMIT ?2";
-    many(connection, sql, &[&run_id, &at_most(limit)], |row| row.get(0))
+    many(connection, sql, &[&run_id.as_str(), &at_most(limit)], |row| id(row, 0, ArtifactId::new))
 }
 
-pub(super) fn annotations(connection: &Connection, run_id: &str) -> Result<Vec<Bytes>> {
+pub(super) fn annotations(connection: &Connection, run_id: &RunId) -> Result<Vec<Bytes>> {
     let sql = "SELECT document FROM annotations WHERE run_id = ?1 ORDER BY place";
-    many(connection, sql, &[&run_id], |row| bytes(row, 0))
+    many(connection, sql, &[&run_id.as_str()], |row| bytes(row, 0))
 }
 
-pub(super) fn webhooks(connection: &Connection, tenant: &str) -> Result<Vec<(String, Bytes)>> {
+pub(super) fn webhooks(connection: &Connection, tenant: &Tenant) -> Result<Vec<(SubscriptionId, Bytes)>> {
     let sql = "SELECT webhook_id, document FROM webhooks WHERE tenant = ?1 ORDER BY webhook_id";
-    many(connection, sql, &[&tenant], |row| Ok((row.get(0)?, bytes(row, 1)?)))
+    many(connection, sql, &[&tenant.as_str()], |row| Ok((id(row, 0, SubscriptionId::new)?, bytes(row, 1)?)))
 }
 
-pub(super) fn webhook(connection: &Connection, webhook_id: &str) -> Result<Option<(String, Bytes)>> {
+pub(super) fn webhook(
+    connection: &Connection,
+    webhook_id: &SubscriptionId,
+) -> Result<Option<(Tenant, Bytes)>> {
     let sql = "SELECT tenant, document FROM webhooks WHERE webhook_id = ?1";
-    one(connection, sql, &[&webhook_id], |row| Ok((row.get(0)?, bytes(row, 1)?)))
+    one(connection, sql, &[&webhook_id.as_str()], |row| Ok((id(row, 0, Tenant::new)?, bytes(row, 1)?)))
 }
 
 fn delivery(row: &Row<'_>) -> Result<Delivery> {
     Ok(Delivery {
         delivery_id: row.get(0)?,
-        webhook_id: row.get(1)?,
+        webhook_id: id(row, 1, SubscriptionId::new)?,
         due: Timestamp(row.get(2)?),
         attempts: row.get(3)?,
         body: bytes(row, 4)?,
@@ -307,17 +330,17 @@ pub(super) fn next_delivery(connection: &Connection) -> Result<Option<Timestamp>
 
 pub(super) fn buried_deliveries(
     connection: &Connection,
-    webhook_id: &str,
+    webhook_id: &SubscriptionId,
     limit: usize,
 ) -> Result<Vec<(Delivery, String)>> {
     let sql = "SELECT delivery_id, webhook_id, buried_at, attempts, body, reason FROM buried_deliveries
                WHERE webhook_id = ?1 ORDER BY place DESC LIMIT ?2";
-    many(connection, sql, &[&webhook_id, &at_most(limit)], |row| Ok((delivery(row)?, row.get(5)?)))
+    many(connection, sql, &[&webhook_id.as_str(), &at_most(limit)], |row| Ok((delivery(row)?, row.get(5)?)))
 }
 
 pub(super) fn audit(
     connection: &Connection,
-    tenant: &str,
+    tenant: &Tenant,
     from: u64,
     to: u64,
     limit: usize,
@@ -325,7 +348,7 @@ pub(super) fn audit(
     let sql = "SELECT sequence, previous, entry FROM audit
                WHERE tenant = ?1 AND sequence BETWEEN ?2 AND ?3 ORDER BY sequence LIMIT ?4";
     let to = to.min(i64::MAX.unsigned_abs());
-    many(connection, sql, &[&tenant, &from, &to, &at_most(limit)], |row| {
+    many(connection, sql, &[&tenant.as_str(), &from, &to, &at_most(limit)], |row| {
         Ok(AuditEntry {
             sequence: row.get(0)?,
             previous: digest(&row.get::<_, Vec<u8>>(1)?),
@@ -334,14 +357,14 @@ pub(super) fn audit(
     })
 }
 
-pub(super) fn audit_end(connection: &Connection, tenant: &str) -> Result<Option<u64>> {
+pub(super) fn audit_end(connection: &Connection, tenant: &Tenant) -> Result<Option<u64>> {
     let sql = "SELECT sequence FROM audit WHERE tenant = ?1 ORDER BY sequence DESC LIMIT 1";
-    one(connection, sql, &[&tenant], |row| row.get(0))
+    one(connection, sql, &[&tenant.as_str()], |row| row.get(0))
 }
 
 pub(super) fn checkpoints(
     connection: &Connection,
-    tenant: &str,
+    tenant: &Tenant,
     from: u64,
     to: u64,
     limit: usize,
@@ -349,18 +372,20 @@ pub(super) fn checkpoints(
     let sql = "SELECT at_sequence, document FROM checkpoints
                WHERE tenant = ?1 AND at_sequence BETWEEN ?2 AND ?3 ORDER BY at_sequence LIMIT ?4";
     let to = to.min(i64::MAX.unsigned_abs());
-    many(connection, sql, &[&tenant, &from, &to, &at_most(limit)], |row| Ok((row.get(0)?, bytes(row, 1)?)))
+    many(connection, sql, &[&tenant.as_str(), &from, &to, &at_most(limit)], |row| {
+        Ok((row.get(0)?, bytes(row, 1)?))
+    })
 }
 
 pub(super) fn checkpoint_before(
     connection: &Connection,
-    tenant: &str,
+    tenant: &Tenant,
     sequence: u64,
 ) -> Result<Option<(u64, Bytes)>> {
     let sql = "SELECT at_sequence, document FROM checkpoints
                WHERE tenant = ?1 AND at_sequence < ?2 ORDER BY at_sequence DESC LIMIT 1";
     let sequence = sequence.min(i64::MAX.unsigned_abs());
-    one(connection, sql, &[&tenant, &sequence], |row| Ok((row.get(0)?, bytes(row, 1)?)))
+    one(connection, sql, &[&tenant.as_str(), &sequence], |row| Ok((row.get(0)?, bytes(row, 1)?)))
 }
 
 pub(super) fn api_key(connection: &Connection, hash: Digest) -> Result<Option<Bytes>> {

@@ -2,11 +2,12 @@
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
+use flow::id::{RunId, Tenant};
 use flow::store::{AgedRun, AnswerKey};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::audit::digest;
-use super::reads::{answer_hash, at_most, many, one};
+use super::reads::{answer_hash, at_most, id, many, one};
 
 type Result<T> = rusqlite::Result<T>;
 
@@ -16,8 +17,8 @@ const AGE: &str =
 fn aged(row: &Row<'_>) -> Result<AgedRun> {
     Ok(AgedRun {
         place: row.get(0)?,
-        run_id: row.get(1)?,
-        tenant: row.get(2)?,
+        run_id: id(row, 1, RunId::new)?,
+        tenant: id(row, 2, Tenant::new)?,
         is_child: row.get(3)?,
         has_ended: row.get(4)?,
         created_at: Timestamp(row.get(5)?),
@@ -30,8 +31,8 @@ pub(super) fn aged_runs(connection: &Connection, after: u64, limit: usize) -> Re
     many(connection, &sql, &[&after, &at_most(limit)], aged)
 }
 
-pub(super) fn aged_run(connection: &Connection, run_id: &str) -> Result<Option<AgedRun>> {
-    one(connection, &format!("{AGE} WHERE run_id = ?1"), &[&run_id], aged)
+pub(super) fn aged_run(connection: &Connection, run_id: &RunId) -> Result<Option<AgedRun>> {
+    one(connection, &format!("{AGE} WHERE run_id = ?1"), &[&run_id.as_str()], aged)
 }
 
 pub(super) fn oldest_answer(connection: &Connection) -> Result<Option<Timestamp>> {
@@ -40,9 +41,11 @@ pub(super) fn oldest_answer(connection: &Connection) -> Result<Option<Timestamp>
 }
 
 /// Deletes a run that has ended, and everything that is kept for it.
-pub(super) fn delete_run(connection: &Connection, run_id: &str) -> Result<()> {
+pub(super) fn delete_run(connection: &Connection, run_id: &RunId) -> Result<()> {
     let mut find = connection.prepare_cached("SELECT place FROM runs WHERE run_id = ?1 AND open = 0")?;
-    let Some(place) = find.query_row([run_id], |row| row.get::<_, i64>(0)).optional()? else { return Ok(()) };
+    let Some(place) = find.query_row([run_id.as_str()], |row| row.get::<_, i64>(0)).optional()? else {
+        return Ok(());
+    };
     for sql in [
         "DELETE FROM tags WHERE run = ?1",
         "DELETE FROM appends WHERE run = ?1",
@@ -56,7 +59,7 @@ pub(super) fn delete_run(connection: &Connection, run_id: &str) -> Result<()> {
         "DELETE FROM artifacts WHERE run_id = ?1",
         "DELETE FROM annotations WHERE run_id = ?1",
     ] {
-        connection.prepare_cached(sql)?.execute([run_id])?;
+        connection.prepare_cached(sql)?.execute([run_id.as_str()])?;
     }
     Ok(())
 }
@@ -66,7 +69,7 @@ pub(super) fn delete_answers(connection: &Connection, before: Timestamp, limit: 
     let sql = "SELECT place, tenant, endpoint, key FROM answers WHERE at < ?1 ORDER BY at LIMIT ?2";
     let old: Vec<(i64, AnswerKey)> = many(connection, sql, &[&before.0, &at_most(limit)], |row| {
         let key: Digest = digest(&row.get::<_, Vec<u8>>(3)?);
-        Ok((row.get(0)?, AnswerKey { tenant: row.get(1)?, endpoint: row.get(2)?, key }))
+        Ok((row.get(0)?, AnswerKey { tenant: id(row, 1, Tenant::new)?, endpoint: row.get(2)?, key }))
     })?;
     for (place, key) in old {
         let hash = answer_hash(&key);

@@ -222,14 +222,18 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
 #[cfg(test)]
 mod tests {
     use canon::digest::Digest;
+    use flow::id::Tenant;
     use flow::store::AnswerKey;
 
     use super::super::reads;
     use super::*;
 
     fn key(name: &str) -> AnswerKey {
-        let (tenant, endpoint) = ("t".to_owned(), "createRun".to_owned());
-        AnswerKey { tenant, endpoint, key: Digest::of_bytes(name.as_bytes()) }
+        AnswerKey {
+            tenant: Tenant::new("t"),
+            endpoint: "createRun".to_owned(),
+            key: Digest::of_bytes(name.as_bytes()),
+        }
     }
 
     /// As a program of the third version left it, with an answer at each place.
@@ -243,7 +247,9 @@ mod tests {
             let key = key(&place.to_string());
             let sql = "INSERT INTO answers VALUES (?1, ?2, ?3, ?4, ?4, 201, zeroblob(1), 0)";
             let digest = key.key.to_hex().into_bytes();
-            connection.execute(sql, rusqlite::params![place, key.tenant, key.endpoint, digest]).unwrap();
+            connection
+                .execute(sql, rusqlite::params![place, key.tenant.as_str(), key.endpoint, digest])
+                .unwrap();
             let hash = reads::answer_hash(&key);
             connection.execute("INSERT INTO answer_hashes VALUES (?1, ?2)", [hash, *place]).unwrap();
         }

@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
+use flow::id::{ArtifactId, EffectId, RunId, SubscriptionId, Tenant, WorkflowId};
 use flow::run::RunStatus;
 use flow::store::{Answer, AnswerKey, Change, Commit, CommitError, RunFilter, RunStore};
 use storage::sqlite::{OpenError, SqliteRuns};
@@ -23,13 +24,13 @@ fn bytes(text: &str) -> Arc<[u8]> {
 
 fn create(run_id: &str, tenant: &str, scope: Option<&str>) -> Change {
     Change::CreateRun {
-        run_id: run_id.into(),
-        tenant: tenant.into(),
-        workflow_id: "w".into(),
+        run_id: RunId::new(run_id),
+        tenant: Tenant::new(tenant),
+        workflow_id: WorkflowId::new("w"),
         genesis: bytes("{}"),
         scope_id: scope.map(Into::into),
         exclusive: scope.is_some(),
-        parent_run_id: run_id.split_once('/').map(|(parent, _)| parent.into()),
+        parent_run_id: run_id.split_once('/').map(|(parent, _)| RunId::new(parent)),
         tags: vec!["t".into(), "t".into()],
         created_at: Timestamp(1),
     }
@@ -38,7 +39,7 @@ fn create(run_id: &str, tenant: &str, scope: Option<&str>) -> Change {
 fn append(run_id: &str, first: u64, last: u64, status: RunStatus) -> Change {
     let lines: Vec<_> = (first..=last).map(|sequence| format!("{{\"sequence\":{sequence}}}")).collect();
     Change::Append {
-        run_id: run_id.into(),
+        run_id: RunId::new(run_id),
         first,
         last,
         events: bytes(&lines.join("\n")),
@@ -51,13 +52,13 @@ fn append(run_id: &str, first: u64, last: u64, status: RunStatus) -> Change {
 fn a_run_is_read_as_it_was_committed(store: &dyn RunStore) {
     commit(store, [create("run", "acme", None), append("run", 0, 2, RunStatus::Running)]).unwrap();
     commit(store, [append("run", 3, 3, RunStatus::Completed)]).unwrap();
-    let run = store.run(Some("acme"), "run").unwrap().unwrap();
+    let run = store.run(Some(&Tenant::new("acme")), &RunId::new("run")).unwrap().unwrap();
     assert_eq!(
         (run.status, run.next_sequence, &*run.snapshot),
         (RunStatus::Completed, 4, &*bytes(r#"{"runId":"run","last":3}"#))
     );
     let ranges = |from, events, size| -> Vec<_> {
-        let found = store.appends("run", from, events, size).unwrap();
+        let found = store.appends(&RunId::new("run"), from, events, size).unwrap();
         found.iter().map(|append| (append.first, append.last)).collect()
     };
     assert_eq!(ranges(0, 100, 1 << 20), [(0, 2), (3, 3)]);
@@ -70,38 +71,38 @@ fn a_run_is_read_as_it_was_committed(store: &dyn RunStore) {
 
 fn another_tenant_finds_nothing(store: &dyn RunStore) {
     commit(store, [create("mine", "acme", None), append("mine", 0, 0, RunStatus::Running)]).unwrap();
-    assert!(store.run(Some("other"), "mine").unwrap().is_none());
-    assert!(store.run(None, "mine").unwrap().is_some(), "the host itself asks without a tenant");
-    assert!(store.runs("other", &RunFilter::default(), 10).unwrap().is_empty());
-    assert!(store.definition("other", "w").unwrap().is_none());
-    assert!(store.webhooks("other").unwrap().is_empty());
-    assert!(store.audit("other", 0, u64::MAX, 10).unwrap().is_empty());
+    assert!(store.run(Some(&Tenant::new("other")), &RunId::new("mine")).unwrap().is_none());
+    assert!(store.run(None, &RunId::new("mine")).unwrap().is_some(), "the host itself asks without a tenant");
+    assert!(store.runs(&Tenant::new("other"), &RunFilter::default(), 10).unwrap().is_empty());
+    assert!(store.definition(&Tenant::new("other"), &WorkflowId::new("w")).unwrap().is_none());
+    assert!(store.webhooks(&Tenant::new("other")).unwrap().is_empty());
+    assert!(store.audit(&Tenant::new("other"), 0, u64::MAX, 10).unwrap().is_empty());
 }
 
 fn sequences_are_dense_and_a_refused_commit_leaves_no_trace(store: &dyn RunStore) {
-    let moved = Err(CommitError::Moved { run_id: "dense".into() });
+    let moved = Err(CommitError::Moved { run_id: RunId::new("dense") });
     commit(store, [create("dense", "acme", None), append("dense", 0, 1, RunStatus::Running)]).unwrap();
     for first in [0, 1, 3] {
-        let timer = Change::SetTimer { run_id: "dense".into(), key: "k".into(), at: Timestamp(5) };
+        let timer = Change::SetTimer { run_id: RunId::new("dense"), key: "k".into(), at: Timestamp(5) };
         assert_eq!(
             commit(store, [timer, append("dense", first, first, RunStatus::Failed)]),
             moved,
             "{first}"
         );
     }
-    assert_eq!(store.run(None, "dense").unwrap().unwrap().status, RunStatus::Running);
+    assert_eq!(store.run(None, &RunId::new("dense")).unwrap().unwrap().status, RunStatus::Running);
     assert_eq!(store.next_timer().unwrap(), None, "the change before the refused one is gone with it");
     assert_eq!(
         commit(store, [append("unknown", 0, 0, RunStatus::Running)]),
-        Err(CommitError::Moved { run_id: "unknown".into() })
+        Err(CommitError::Moved { run_id: RunId::new("unknown") })
     );
-    let exists = Err(CommitError::RunExists { run_id: "dense".into() });
+    let exists = Err(CommitError::RunExists { run_id: RunId::new("dense") });
     assert_eq!(commit(store, [create("dense", "acme", None)]), exists);
 }
 
 fn one_run_of_a_scope_at_a_time(store: &dyn RunStore) {
     commit(store, [create("first", "acme", Some("s")), append("first", 0, 0, RunStatus::Running)]).unwrap();
-    let active = Err(CommitError::ScopeActive { active_run_id: "first".into() });
+    let active = Err(CommitError::ScopeActive { active_run_id: RunId::new("first") });
     assert_eq!(commit(store, [create("second", "acme", Some("s"))]), active);
     commit(store, [create("elsewhere", "other", Some("s"))]).unwrap();
     commit(store, [append("first", 1, 1, RunStatus::Cancelled)]).unwrap();
@@ -109,8 +110,11 @@ fn one_run_of_a_scope_at_a_time(store: &dyn RunStore) {
 }
 
 fn a_key_is_answered_once(store: &dyn RunStore) {
-    let key =
-        AnswerKey { tenant: "acme".into(), endpoint: "POST /v1/runs".into(), key: Digest::of_bytes(b"k") };
+    let key = AnswerKey {
+        tenant: Tenant::new("acme"),
+        endpoint: "POST /v1/runs".into(),
+        key: Digest::of_bytes(b"k"),
+    };
     let answer = |body: &str| Answer {
         request: Digest::of_bytes(b"r"),
         status: 201,
@@ -121,9 +125,9 @@ fn a_key_is_answered_once(store: &dyn RunStore) {
     assert_eq!(store.answer(&key).unwrap(), None);
     commit(store, [create("keyed", "acme", None), put("one")]).unwrap();
     assert_eq!(commit(store, [create("keyed-2", "acme", None), put("two")]), Err(CommitError::KeyTaken));
-    assert!(store.run(None, "keyed-2").unwrap().is_none());
+    assert!(store.run(None, &RunId::new("keyed-2")).unwrap().is_none());
     assert_eq!(store.answer(&key).unwrap(), Some(answer("one")));
-    let other = AnswerKey { tenant: "other".into(), ..key };
+    let other = AnswerKey { tenant: Tenant::new("other"), ..key };
     assert_eq!(store.answer(&other).unwrap(), None);
 }
 
@@ -134,7 +138,7 @@ fn runs_are_listed_newest_first_and_by_what_is_asked_for(store: &dyn RunStore) {
         commit(store, [create(&run_id, "lister", None), append(&run_id, 0, 0, status)]).unwrap();
     }
     let list = |filter: RunFilter, limit| -> Vec<String> {
-        let found = store.runs("lister", &filter, limit).unwrap();
+        let found = store.runs(&Tenant::new("lister"), &filter, limit).unwrap();
         let id = |snapshot: &[u8]| {
             serde_json::from_slice::<serde_json::Value>(snapshot).unwrap()["runId"].to_string()
         };
@@ -143,18 +147,20 @@ fn runs_are_listed_newest_first_and_by_what_is_asked_for(store: &dyn RunStore) {
     let all = RunFilter::default;
     assert_eq!(list(all(), 10), ["3", "2", "1", "0"]);
     assert_eq!(list(all(), 2), ["3", "2"]);
-    let places: Vec<_> = store.runs("lister", &all(), 2).unwrap().iter().map(|run| run.place).collect();
+    let places: Vec<_> =
+        store.runs(&Tenant::new("lister"), &all(), 2).unwrap().iter().map(|run| run.place).collect();
     assert_eq!(list(RunFilter { before: Some(places[1]), ..all() }, 10), ["1", "0"]);
     assert_eq!(list(RunFilter { status: Some(RunStatus::Completed), ..all() }, 10), ["3", "0"]);
     assert_eq!(list(RunFilter { status: Some(RunStatus::Running), ..all() }, 10), ["2"]);
-    assert_eq!(list(RunFilter { workflow_id: Some("w".into()), ..all() }, 1), ["3"]);
-    assert_eq!(list(RunFilter { workflow_id: Some("v".into()), ..all() }, 1), [""; 0]);
+    assert_eq!(list(RunFilter { workflow_id: Some(WorkflowId::new("w")), ..all() }, 1), ["3"]);
+    assert_eq!(list(RunFilter { workflow_id: Some(WorkflowId::new("v")), ..all() }, 1), [""; 0]);
     assert_eq!(list(RunFilter { tag: Some("t".into()), status: Some(RunStatus::Failed), ..all() }, 9), ["1"]);
     assert_eq!(list(RunFilter { tag: Some("u".into()), ..all() }, 9), [""; 0]);
 }
 
 fn timers_come_in_the_order_of_their_moments(store: &dyn RunStore) {
-    let set = |run: &str, at| Change::SetTimer { run_id: run.into(), key: "k".into(), at: Timestamp(at) };
+    let set =
+        |run: &str, at| Change::SetTimer { run_id: RunId::new(run), key: "k".into(), at: Timestamp(at) };
     commit(store, [set("b", 20), set("a", 30), set("a", 10)]).unwrap();
     assert_eq!(store.next_timer().unwrap().unwrap().at, Timestamp(10), "set again, it has one moment");
     let due = |at| {
@@ -162,35 +168,40 @@ fn timers_come_in_the_order_of_their_moments(store: &dyn RunStore) {
     };
     assert_eq!(due(9), [""; 0]);
     assert_eq!(due(20), ["a", "b"]);
-    commit(store, [Change::ClearTimer { run_id: "a".into(), key: "k".into() }]).unwrap();
-    commit(store, [Change::ClearTimer { run_id: "a".into(), key: "k".into() }]).unwrap();
+    commit(store, [Change::ClearTimer { run_id: RunId::new("a"), key: "k".into() }]).unwrap();
+    commit(store, [Change::ClearTimer { run_id: RunId::new("a"), key: "k".into() }]).unwrap();
     assert_eq!(due(99), ["b"]);
 }
 
 fn an_effect_is_claimed_once(store: &dyn RunStore) {
-    let claim = || Change::ClaimActivity { id: "x".into(), run_id: "r".into(), at: Timestamp(1) };
-    assert_eq!(store.activity("x").unwrap(), None);
+    let claim =
+        || Change::ClaimActivity { id: EffectId::new("x"), run_id: RunId::new("r"), at: Timestamp(1) };
+    assert_eq!(store.activity(&EffectId::new("x")).unwrap(), None);
     commit(store, [claim()]).unwrap();
-    assert_eq!(store.activity("x").unwrap(), Some(None));
+    assert_eq!(store.activity(&EffectId::new("x")).unwrap(), Some(None));
     assert_eq!(commit(store, [claim()]), Err(CommitError::ActivityClaimed));
     for outcome in ["1", "2"] {
-        commit(store, [Change::FinishActivity { id: "x".into(), outcome: bytes(outcome) }]).unwrap();
+        commit(store, [Change::FinishActivity { id: EffectId::new("x"), outcome: bytes(outcome) }]).unwrap();
     }
-    assert_eq!(store.activity("x").unwrap(), Some(Some(bytes("1"))), "the first outcome counts");
+    assert_eq!(
+        store.activity(&EffectId::new("x")).unwrap(),
+        Some(Some(bytes("1"))),
+        "the first outcome counts"
+    );
 }
 
 fn a_message_is_claimed_once_with_its_run(store: &dyn RunStore) {
     let claim = |tenant: &str, run: &str| Change::ClaimMessage {
-        tenant: tenant.into(),
+        tenant: Tenant::new(tenant),
         message_id: "m".into(),
-        run_id: run.into(),
+        run_id: RunId::new(run),
     };
     commit(store, [create("by-m", "acme", None), claim("acme", "by-m")]).unwrap();
     let again = commit(store, [create("by-m-again", "acme", None), claim("acme", "by-m-again")]);
     assert_eq!(again, Err(CommitError::MessageClaimed));
-    assert_eq!(store.run(None, "by-m-again").unwrap(), None, "nothing of the commit is there");
+    assert_eq!(store.run(None, &RunId::new("by-m-again")).unwrap(), None, "nothing of the commit is there");
     commit(store, [claim("other", "r")]).unwrap();
-    let forget = || Change::ForgetMessage { tenant: "acme".into(), message_id: "m".into() };
+    let forget = || Change::ForgetMessage { tenant: Tenant::new("acme"), message_id: "m".into() };
     commit(store, [forget()]).unwrap();
     commit(store, [forget()]).unwrap();
     commit(store, [claim("acme", "r")]).unwrap();
@@ -198,13 +209,13 @@ fn a_message_is_claimed_once_with_its_run(store: &dyn RunStore) {
 
 fn a_trigger_moves_only_from_where_it_is(store: &dyn RunStore) {
     let moved = |from: Option<&str>, to: &str| Change::MoveListener {
-        tenant: "acme".into(),
-        workflow_id: "w".into(),
+        tenant: Tenant::new("acme"),
+        workflow_id: WorkflowId::new("w"),
         consumer: "c".into(),
         from: from.map(Into::into),
         to: to.into(),
     };
-    let place = || store.listener_place("acme", "w", "c").unwrap();
+    let place = || store.listener_place(&Tenant::new("acme"), &WorkflowId::new("w"), "c").unwrap();
     assert_eq!(commit(store, [moved(Some("1"), "2")]), Err(CommitError::ListenerMoved));
     assert_eq!(place(), None);
     commit(store, [moved(None, "1")]).unwrap();
@@ -212,69 +223,75 @@ fn a_trigger_moves_only_from_where_it_is(store: &dyn RunStore) {
     assert_eq!(commit(store, [moved(Some("0"), "2")]), Err(CommitError::ListenerMoved));
     commit(store, [moved(Some("1"), "2")]).unwrap();
     assert_eq!(place().as_deref(), Some("2"));
-    assert_eq!(store.listener_place("other", "w", "c").unwrap(), None);
+    assert_eq!(store.listener_place(&Tenant::new("other"), &WorkflowId::new("w"), "c").unwrap(), None);
 }
 
 fn workflows_that_listen_are_listed_page_by_page(store: &dyn RunStore) {
     let set = |tenant: &str, workflow: &str, is_listening| Change::SetListening {
-        tenant: tenant.into(),
-        workflow_id: workflow.into(),
+        tenant: Tenant::new(tenant),
+        workflow_id: WorkflowId::new(workflow),
         is_listening,
     };
     let all = [("a", "x"), ("a", "y"), ("b", "w")];
     for (tenant, workflow) in all {
         commit(store, [set(tenant, workflow, true), set(tenant, workflow, true)]).unwrap();
     }
-    let owned = |found: &[(&str, &str)]| -> Vec<(String, String)> {
-        found.iter().map(|(tenant, workflow)| ((*tenant).into(), (*workflow).into())).collect()
+    let owned = |found: &[(&str, &str)]| -> Vec<(Tenant, WorkflowId)> {
+        found.iter().map(|(tenant, workflow)| (Tenant::new(*tenant), WorkflowId::new(*workflow))).collect()
     };
     assert_eq!(store.listening(None, 2).unwrap(), owned(&all[..2]));
-    assert_eq!(store.listening(Some(("a", "y")), 2).unwrap(), owned(&all[2..]));
+    assert_eq!(
+        store.listening(Some((&Tenant::new("a"), &WorkflowId::new("y"))), 2).unwrap(),
+        owned(&all[2..])
+    );
     commit(store, [set("a", "x", false), set("a", "z", false)]).unwrap();
     assert_eq!(store.listening(None, 9).unwrap(), owned(&all[1..]));
 }
 
 fn the_audit_log_is_a_chain_for_each_tenant(store: &dyn RunStore) {
-    let entry = |tenant: &str, text: &str| Change::Audit { tenant: tenant.into(), entry: bytes(text) };
+    let entry = |tenant: &str, text: &str| Change::Audit { tenant: Tenant::new(tenant), entry: bytes(text) };
     commit(store, [entry("acme", r#"{"a":1}"#), entry("other", r#"{"b":1}"#)]).unwrap();
     // A refused commit takes no place in the chain.
     commit(store, [entry("acme", r#"{"lost":1}"#), append("nowhere", 0, 0, RunStatus::Running)]).unwrap_err();
     commit(store, [entry("acme", r#"{"a":2}"#)]).unwrap();
     commit(store, [entry("acme", r#"{"a":3}"#)]).unwrap();
-    let entries = store.audit("acme", 0, u64::MAX, 10).unwrap();
+    let entries = store.audit(&Tenant::new("acme"), 0, u64::MAX, 10).unwrap();
     assert_eq!(entries.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(entries[0].previous, Digest::of_bytes(b""));
     assert_eq!(entries[1].previous, entries[0].link());
     assert_eq!(entries[2].previous, entries[1].link());
-    assert_eq!(store.audit("acme", 1, 1, 10).unwrap(), entries[1..2]);
+    assert_eq!(store.audit(&Tenant::new("acme"), 1, 1, 10).unwrap(), entries[1..2]);
 }
 
 fn a_checkpoint_is_written_once_and_found_by_its_entry(store: &dyn RunStore) {
     let put = |tenant: &str, at_sequence, text: &str| Change::PutCheckpoint {
-        tenant: tenant.into(),
+        tenant: Tenant::new(tenant),
         at_sequence,
         document: bytes(text),
     };
-    assert_eq!(store.audit_end("acme").unwrap(), None);
-    let entry = || Change::Audit { tenant: "acme".into(), entry: bytes("{}") };
+    assert_eq!(store.audit_end(&Tenant::new("acme")).unwrap(), None);
+    let entry = || Change::Audit { tenant: Tenant::new("acme"), entry: bytes("{}") };
     commit(store, [entry(), entry()]).unwrap();
-    assert_eq!(store.audit_end("acme").unwrap(), Some(1));
-    assert_eq!(store.audit_end("other").unwrap(), None);
+    assert_eq!(store.audit_end(&Tenant::new("acme")).unwrap(), Some(1));
+    assert_eq!(store.audit_end(&Tenant::new("other")).unwrap(), None);
     commit(store, [put("acme", 9, "nine"), put("acme", 4, "four"), put("other", 5, "theirs")]).unwrap();
     commit(store, [put("acme", 4, "forged")]).unwrap();
     let four_and_nine = [(4, bytes("four")), (9, bytes("nine"))];
-    assert_eq!(store.checkpoints("acme", 0, u64::MAX, 10).unwrap(), four_and_nine);
-    assert_eq!(store.checkpoints("acme", 5, 9, 10).unwrap(), four_and_nine[1..]);
-    assert_eq!(store.checkpoints("acme", 0, 9, 1).unwrap(), four_and_nine[..1]);
-    assert_eq!(store.checkpoint_before("acme", 4).unwrap(), None);
-    assert_eq!(store.checkpoint_before("acme", 9).unwrap(), Some(four_and_nine[0].clone()));
-    assert_eq!(store.checkpoint_before("acme", u64::MAX).unwrap(), Some(four_and_nine[1].clone()));
+    assert_eq!(store.checkpoints(&Tenant::new("acme"), 0, u64::MAX, 10).unwrap(), four_and_nine);
+    assert_eq!(store.checkpoints(&Tenant::new("acme"), 5, 9, 10).unwrap(), four_and_nine[1..]);
+    assert_eq!(store.checkpoints(&Tenant::new("acme"), 0, 9, 1).unwrap(), four_and_nine[..1]);
+    assert_eq!(store.checkpoint_before(&Tenant::new("acme"), 4).unwrap(), None);
+    assert_eq!(store.checkpoint_before(&Tenant::new("acme"), 9).unwrap(), Some(four_and_nine[0].clone()));
+    assert_eq!(
+        store.checkpoint_before(&Tenant::new("acme"), u64::MAX).unwrap(),
+        Some(four_and_nine[1].clone())
+    );
 }
 
 fn definitions_are_kept_by_digest_and_the_newest_is_found_by_id(store: &dyn RunStore) {
     let put = |text: &str| Change::PutDefinition {
-        tenant: "acme".into(),
-        workflow_id: "w".into(),
+        tenant: Tenant::new("acme"),
+        workflow_id: WorkflowId::new("w"),
         digest: Digest::of_bytes(text.as_bytes()),
         document: bytes(text),
         at: Timestamp(1),
@@ -282,13 +299,16 @@ fn definitions_are_kept_by_digest_and_the_newest_is_found_by_id(store: &dyn RunS
     commit(store, [put("one")]).unwrap();
     commit(store, [put("two")]).unwrap();
     let (one, two) = (Digest::of_bytes(b"one"), Digest::of_bytes(b"two"));
-    assert_eq!(store.definition("acme", "w").unwrap(), Some((two, bytes("two"))));
+    assert_eq!(
+        store.definition(&Tenant::new("acme"), &WorkflowId::new("w")).unwrap(),
+        Some((two, bytes("two")))
+    );
     assert_eq!(
         store.definition_by_digest(one).unwrap(),
         Some(bytes("one")),
         "a run may still be pinned to it"
     );
-    assert_eq!(store.definitions("acme", None, 9).unwrap(), [("w".to_owned(), two)]);
+    assert_eq!(store.definitions(&Tenant::new("acme"), None, 9).unwrap(), [(WorkflowId::new("w"), two)]);
 }
 
 fn what_belongs_to_a_run_is_found_by_it(store: &dyn RunStore) {
@@ -297,41 +317,51 @@ fn what_belongs_to_a_run_is_found_by_it(store: &dyn RunStore) {
         [create("parent", "acme", None), create("parent/a", "acme", None), create("parent/b", "acme", None)],
     )
     .unwrap();
-    assert_eq!(store.children("parent").unwrap(), ["parent/a", "parent/b"]);
-    let artifact =
-        Change::PutArtifact { run_id: "parent".into(), artifact_id: "x".into(), document: bytes("{}") };
+    assert_eq!(store.children(&RunId::new("parent")).unwrap(), ["parent/a", "parent/b"]);
+    let artifact = Change::PutArtifact {
+        run_id: RunId::new("parent"),
+        artifact_id: ArtifactId::new("x"),
+        document: bytes("{}"),
+    };
     let note = |id: &str| Change::PutAnnotation {
-        run_id: "parent".into(),
+        run_id: RunId::new("parent"),
         annotation_id: id.into(),
         document: bytes(id),
     };
     commit(store, [artifact, note("b"), note("a")]).unwrap();
-    assert_eq!(store.artifact("parent", "x").unwrap(), Some(bytes("{}")));
-    assert_eq!(store.artifact("parent", "y").unwrap(), None);
+    assert_eq!(store.artifact(&RunId::new("parent"), &ArtifactId::new("x")).unwrap(), Some(bytes("{}")));
+    assert_eq!(store.artifact(&RunId::new("parent"), &ArtifactId::new("y")).unwrap(), None);
     assert_eq!(
-        store.annotations("parent").unwrap(),
+        store.annotations(&RunId::new("parent")).unwrap(),
         [bytes("b"), bytes("a")],
         "in the order in which they were made"
     );
 }
 
 fn an_artifact_is_replaced_only_by_who_has_seen_what_it_holds(store: &dyn RunStore) {
-    let put = Change::PutArtifact { run_id: "run".into(), artifact_id: "x".into(), document: bytes("one") };
+    let put = Change::PutArtifact {
+        run_id: RunId::new("run"),
+        artifact_id: ArtifactId::new("x"),
+        document: bytes("one"),
+    };
     commit(store, [create("run", "acme", None), put]).unwrap();
     let replace = |artifact: &str, seen: &str, document: &str| Change::ReplaceArtifact {
-        run_id: "run".into(),
-        artifact_id: artifact.into(),
+        run_id: RunId::new("run"),
+        artifact_id: ArtifactId::new(artifact),
         seen: Digest::of_bytes(seen.as_bytes()),
         document: bytes(document),
     };
-    let told = |action: &str| Change::Audit { tenant: "acme".into(), entry: bytes(action) };
+    let told = |action: &str| Change::Audit { tenant: Tenant::new("acme"), entry: bytes(action) };
     for (artifact, seen) in [("x", "two"), ("x", ""), ("y", "one"), ("y", "")] {
         let refused = commit(store, [told("no"), replace(artifact, seen, "three")]);
         assert_eq!(refused, Err(CommitError::ArtifactChanged), "{artifact} {seen:?}");
     }
-    assert_eq!(store.artifact("run", "x").unwrap(), Some(bytes("one")));
-    assert_eq!(store.artifact("run", "y").unwrap(), None);
-    assert!(store.audit("acme", 0, u64::MAX, 9).unwrap().is_empty(), "what is refused is refused whole");
+    assert_eq!(store.artifact(&RunId::new("run"), &ArtifactId::new("x")).unwrap(), Some(bytes("one")));
+    assert_eq!(store.artifact(&RunId::new("run"), &ArtifactId::new("y")).unwrap(), None);
+    assert!(
+        store.audit(&Tenant::new("acme"), 0, u64::MAX, 9).unwrap().is_empty(),
+        "what is refused is refused whole"
+    );
     // Many saw the same; they all go before the first of them is answered, and one is in time.
     let (sender, receiver) = channel();
     for number in 0..8 {
@@ -342,16 +372,23 @@ fn an_artifact_is_replaced_only_by_who_has_seen_what_it_holds(store: &dyn RunSto
     let answers: Vec<(i32, Result<(), CommitError>)> = receiver.iter().take(8).collect();
     let in_time: Vec<_> = answers.iter().filter(|(_, result)| result.is_ok()).collect();
     assert_eq!(in_time.len(), 1, "{answers:?}");
-    assert_eq!(store.artifact("run", "x").unwrap(), Some(bytes(&format!("by {}", in_time[0].0))));
+    assert_eq!(
+        store.artifact(&RunId::new("run"), &ArtifactId::new("x")).unwrap(),
+        Some(bytes(&format!("by {}", in_time[0].0)))
+    );
     let late = answers.iter().filter(|(_, result)| *result == Err(CommitError::ArtifactChanged));
     assert_eq!(late.count(), 7);
 }
 
 fn subscriptions_and_their_deliveries(store: &dyn RunStore) {
-    let put = Change::PutWebhook { tenant: "acme".into(), webhook_id: "h".into(), document: bytes("{}") };
+    let put = Change::PutWebhook {
+        tenant: Tenant::new("acme"),
+        webhook_id: SubscriptionId::new("h"),
+        document: bytes("{}"),
+    };
     let delivery = |id: &str, due, attempts| Change::PutDelivery {
         delivery_id: id.into(),
-        webhook_id: "h".into(),
+        webhook_id: SubscriptionId::new("h"),
         due: Timestamp(due),
         attempts,
         body: bytes(id),
@@ -363,13 +400,13 @@ fn subscriptions_and_their_deliveries(store: &dyn RunStore) {
         [("soon", 1), ("late", 0)]
     );
     assert_eq!(store.next_delivery().unwrap(), Some(Timestamp(12)));
-    assert_eq!(store.webhook("h").unwrap(), Some(("acme".to_owned(), bytes("{}"))));
-    assert_eq!(store.webhook("g").unwrap(), None);
+    assert_eq!(store.webhook(&SubscriptionId::new("h")).unwrap(), Some((Tenant::new("acme"), bytes("{}"))));
+    assert_eq!(store.webhook(&SubscriptionId::new("g")).unwrap(), None);
     let bury =
         || Change::BuryDelivery { delivery_id: "soon".into(), reason: "refused".into(), at: Timestamp(13) };
     commit(store, [bury()]).unwrap();
     commit(store, [bury()]).unwrap();
-    let buried = store.buried_deliveries("h", 10).unwrap();
+    let buried = store.buried_deliveries(&SubscriptionId::new("h"), 10).unwrap();
     let told: Vec<_> =
         buried.iter().map(|(buried, why)| (&*buried.delivery_id, buried.attempts, &**why)).collect();
     assert_eq!(told, [("soon", 1, "refused")], "once, however often it is given up");
@@ -379,13 +416,16 @@ fn subscriptions_and_their_deliveries(store: &dyn RunStore) {
         let bury = Change::BuryDelivery { delivery_id: id.clone(), reason: "r".into(), at: Timestamp(14) };
         commit(store, [delivery(&id, 5, 8), bury]).unwrap();
     }
-    let buried = store.buried_deliveries("h", 2000).unwrap();
+    let buried = store.buried_deliveries(&SubscriptionId::new("h"), 2000).unwrap();
     assert_eq!((buried.len(), &*buried[0].0.delivery_id), (1000, "given-up-1004"), "the newest are kept");
-    let delete = |tenant: &str| Change::DeleteWebhook { tenant: tenant.into(), webhook_id: "h".into() };
+    let delete = |tenant: &str| Change::DeleteWebhook {
+        tenant: Tenant::new(tenant),
+        webhook_id: SubscriptionId::new("h"),
+    };
     assert_eq!(commit(store, [delete("other")]), Err(CommitError::NoSuchWebhook));
     commit(store, [delete("acme")]).unwrap();
     assert!(store.due_deliveries(Timestamp(30), 10).unwrap().is_empty(), "they end with their subscription");
-    assert!(store.buried_deliveries("h", 10).unwrap().is_empty());
+    assert!(store.buried_deliveries(&SubscriptionId::new("h"), 10).unwrap().is_empty());
     assert_eq!(store.next_delivery().unwrap(), None);
 }
 
@@ -398,7 +438,7 @@ fn open_runs_are_found_page_by_page(store: &dyn RunStore) {
     let mut after: Vec<_> = store.open_runs(None, 1000).unwrap();
     after.retain(|run| !before.contains(run));
     assert_eq!(after, ["o-1", "o-3"]);
-    assert_eq!(store.open_runs(Some("o-1"), 1).unwrap(), ["o-3"]);
+    assert_eq!(store.open_runs(Some(&RunId::new("o-1")), 1).unwrap(), ["o-3"]);
 }
 
 fn runs_of_one_commit_are_created_and_taken_further(store: &dyn RunStore) {
@@ -411,14 +451,15 @@ fn runs_of_one_commit_are_created_and_taken_further(store: &dyn RunStore) {
         append("m-2", 5, 6, RunStatus::Completed),
     ];
     commit(store, changes).unwrap();
-    let known = |run_id| store.run(None, run_id).unwrap().map(|run| (run.status, run.next_sequence));
+    let known =
+        |run_id| store.run(None, &RunId::new(run_id)).unwrap().map(|run| (run.status, run.next_sequence));
     assert_eq!(known("m-1"), Some((RunStatus::Running, 1)));
     assert_eq!(known("m-2"), Some((RunStatus::Completed, 7)));
     assert_eq!(known("m-3"), Some((RunStatus::Pending, 0)));
-    assert_eq!(store.open_runs(Some("m-"), 9).unwrap(), ["m-1", "m-3"]);
-    assert_eq!(store.appends("m-2", 0, 99, 1 << 20).unwrap().len(), 2);
+    assert_eq!(store.open_runs(Some(&RunId::new("m-")), 9).unwrap(), ["m-1", "m-3"]);
+    assert_eq!(store.appends(&RunId::new("m-2"), 0, 99, 1 << 20).unwrap().len(), 2);
     // The first events of a run are its first, in whichever commit they come.
-    let moved = |run_id: &str| Err(CommitError::Moved { run_id: run_id.into() });
+    let moved = |run_id: &str| Err(CommitError::Moved { run_id: RunId::new(run_id) });
     let twice = [
         create("m-4", "acme", None),
         append("m-4", 0, 0, RunStatus::Running),
@@ -440,13 +481,13 @@ fn runs_of_one_commit_are_created_and_taken_further(store: &dyn RunStore) {
 
 fn an_ended_run_is_deleted_with_what_belongs_to_it(store: &dyn RunStore) {
     let note = |run_id: &str| Change::PutAnnotation {
-        run_id: run_id.into(),
+        run_id: RunId::new(run_id),
         annotation_id: format!("ann-{run_id}"),
         document: bytes("{}"),
     };
     let effect = |run_id: &str| Change::ClaimActivity {
-        id: format!("act-{run_id}"),
-        run_id: run_id.into(),
+        id: EffectId::new(format!("act-{run_id}")),
+        run_id: RunId::new(run_id),
         at: Timestamp(1),
     };
     for run_id in ["d-1", "d-2"] {
@@ -458,23 +499,23 @@ fn an_ended_run_is_deleted_with_what_belongs_to_it(store: &dyn RunStore) {
     let known: Vec<_> = ages.iter().map(|run| (run.run_id.as_str(), run.has_ended)).collect();
     assert_eq!(known, [("d-1", true), ("d-2", false)]);
     assert_eq!(store.aged_runs(ages[0].place, 10).unwrap(), ages[1..]);
-    assert_eq!(store.aged_run("d-2").unwrap().as_ref(), ages.get(1));
-    let delete = |run_id: &str| Change::DeleteRun { run_id: run_id.into() };
+    assert_eq!(store.aged_run(&RunId::new("d-2")).unwrap().as_ref(), ages.get(1));
+    let delete = |run_id: &str| Change::DeleteRun { run_id: RunId::new(run_id) };
     commit(store, [delete("d-1"), delete("d-2"), delete("d-3")]).unwrap();
-    assert_eq!(store.run(None, "d-1").unwrap(), None);
-    assert!(store.appends("d-1", 0, 10, 1 << 20).unwrap().is_empty());
-    assert!(store.annotations("d-1").unwrap().is_empty());
+    assert_eq!(store.run(None, &RunId::new("d-1")).unwrap(), None);
+    assert!(store.appends(&RunId::new("d-1"), 0, 10, 1 << 20).unwrap().is_empty());
+    assert!(store.annotations(&RunId::new("d-1")).unwrap().is_empty());
     let tagged = RunFilter { tag: Some("t".into()), ..RunFilter::default() };
-    assert_eq!(store.runs("acme", &tagged, 10).unwrap().len(), 1);
-    assert_eq!(store.activity("act-d-1").unwrap(), None);
-    assert!(store.run(None, "d-2").unwrap().is_some(), "one that is under way is left alone");
-    assert_eq!(store.annotations("d-2").unwrap().len(), 1);
-    assert_eq!(store.activity("act-d-2").unwrap(), Some(None));
+    assert_eq!(store.runs(&Tenant::new("acme"), &tagged, 10).unwrap().len(), 1);
+    assert_eq!(store.activity(&EffectId::new("act-d-1")).unwrap(), None);
+    assert!(store.run(None, &RunId::new("d-2")).unwrap().is_some(), "one that is under way is left alone");
+    assert_eq!(store.annotations(&RunId::new("d-2")).unwrap().len(), 1);
+    assert_eq!(store.activity(&EffectId::new("act-d-2")).unwrap(), Some(None));
 }
 
 fn the_oldest_answers_are_deleted_first(store: &dyn RunStore) {
     let key = |name: &str| AnswerKey {
-        tenant: "acme".into(),
+        tenant: Tenant::new("acme"),
         endpoint: "e".into(),
         key: Digest::of_bytes(name.as_bytes()),
     };
@@ -539,12 +580,12 @@ fn sqlite_keeps_the_contract_of_runs() {
 fn what_was_committed_is_there_when_it_is_opened_again() {
     let (folder, store) = database();
     commit(&store, [create("run", "acme", None), append("run", 0, 0, RunStatus::Completed)]).unwrap();
-    commit(&store, [Change::Audit { tenant: "acme".into(), entry: bytes("{}") }]).unwrap();
+    commit(&store, [Change::Audit { tenant: Tenant::new("acme"), entry: bytes("{}") }]).unwrap();
     drop(store);
     let store = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
-    assert_eq!(store.run(None, "run").unwrap().unwrap().status, RunStatus::Completed);
-    commit(&store, [Change::Audit { tenant: "acme".into(), entry: bytes("{}") }]).unwrap();
-    let entries = store.audit("acme", 0, 9, 9).unwrap();
+    assert_eq!(store.run(None, &RunId::new("run")).unwrap().unwrap().status, RunStatus::Completed);
+    commit(&store, [Change::Audit { tenant: Tenant::new("acme"), entry: bytes("{}") }]).unwrap();
+    let entries = store.audit(&Tenant::new("acme"), 0, 9, 9).unwrap();
     assert_eq!(entries[1].previous, entries[0].link(), "the chain goes on");
 }
 
@@ -565,7 +606,7 @@ fn many_commits_share_a_transaction_and_one_that_is_refused_harms_no_other() {
     }
     let accepted = receiver.iter().take(500).filter(|accepted| *accepted).count();
     assert_eq!(accepted, 400);
-    assert_eq!(store.runs("acme", &RunFilter::default(), 1000).unwrap().len(), 400);
+    assert_eq!(store.runs(&Tenant::new("acme"), &RunFilter::default(), 1000).unwrap().len(), 400);
 }
 
 #[test]
@@ -584,7 +625,7 @@ fn closing_writes_what_was_handed_over() {
 fn a_key_that_another_process_used_is_taken_and_its_answer_is_found() {
     let (folder, store) = database();
     let elsewhere = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
-    let key = AnswerKey { tenant: "acme".into(), endpoint: "e".into(), key: Digest::of_bytes(b"k") };
+    let key = AnswerKey { tenant: Tenant::new("acme"), endpoint: "e".into(), key: Digest::of_bytes(b"k") };
     let put = |body: &str| {
         let answer =
             Answer { request: Digest::of_bytes(b"r"), status: 201, body: bytes(body), at: Timestamp(1) };
@@ -602,7 +643,7 @@ fn a_key_that_another_process_used_is_taken_and_its_answer_is_found() {
 fn closing_leaves_one_file() {
     let (folder, store) = database();
     commit(&store, [create("r", "acme", None)]).unwrap();
-    assert!(store.run(None, "r").unwrap().is_some(), "a reader is open");
+    assert!(store.run(None, &RunId::new("r")).unwrap().is_some(), "a reader is open");
     drop(store);
     let names: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -627,6 +668,6 @@ fn a_backup_is_a_database_of_its_own() {
     store.back_up(&copy, &|_, _| ()).unwrap();
     commit(&store, [create("later", "acme", None)]).unwrap();
     let copy = SqliteRuns::open(&copy).unwrap();
-    assert!(copy.run(None, "run").unwrap().is_some());
-    assert!(copy.run(None, "later").unwrap().is_none());
+    assert!(copy.run(None, &RunId::new("run")).unwrap().is_some());
+    assert!(copy.run(None, &RunId::new("later")).unwrap().is_none());
 }

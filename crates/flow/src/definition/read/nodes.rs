@@ -12,6 +12,7 @@ use crate::definition::{
     Capabilities, Condition, Edge, Node, NodeIndex, NodeType, Patterns, PortValue, Problem, TriggerRule,
     config,
 };
+use crate::id::NodeId;
 
 /// The place of each node, by id.
 pub(super) type Places<'d> = BTreeMap<&'d str, NodeIndex>;
@@ -96,7 +97,7 @@ fn node(fields: &mut Fields<'_, '_>, places: &Places<'_>, capabilities: &Capabil
         for problem in found {
             fields.push(Problem {
                 offending_type_id: Some(type_id.clone()),
-                node_id: Some(id.clone()),
+                node_id: Some(NodeId::new(id.as_str())),
                 ..problem
             });
         }
@@ -115,7 +116,7 @@ fn node(fields: &mut Fields<'_, '_>, places: &Places<'_>, capabilities: &Capabil
     }
     let inputs = inputs.map(|inputs| ports(fields, inputs, places));
     Some(Node {
-        id,
+        id: NodeId::new(id),
         kind: kind?,
         pack_type: (kind? == NodeType::Pack).then_some(type_id),
         name: name?,
@@ -161,7 +162,7 @@ fn kind(
     let refused = |message: String, required_capability| Problem {
         required_capability,
         offending_type_id: Some(type_id.to_owned()),
-        node_id: Some(id.to_owned()),
+        node_id: Some(NodeId::new(id)),
         ..Problem::at(path.clone(), message)
     };
     let Some(kind) = NodeType::parse(type_id) else {

@@ -11,6 +11,7 @@ use crate::definition::trigger::{
     SourceKind, UnservedKind, UnservedTrigger,
 };
 use crate::definition::{CalledType, Capabilities, Problem, Variable};
+use crate::id::NodeId;
 
 const KINDS: &[&str] = &[
     "manual",
@@ -191,7 +192,7 @@ fn listen(
             from_beginning: read.from_beginning,
             max_attempts: read.max_attempts,
             retry_delay_ms: read.retry_delay_ms,
-            node_id,
+            node_id: node_id.map(NodeId::new),
             inputs: read.inputs,
             enabled: true,
         })

@@ -13,6 +13,7 @@ use crate::definition::channel::Reducer;
 use crate::definition::{NodeIndex, NodeType, config};
 use crate::event::{EventKind, event_id};
 use crate::failure::FailureCode;
+use crate::id::EffectId;
 use crate::state::{Resolution, RunError};
 
 /// How often one node may wait for somebody in the middle of its work.
@@ -42,7 +43,7 @@ pub(super) fn resume(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resoluti
     ask_host(turn, node, inputs, Some(resumption))
 }
 
-fn identity(turn: &Turn<'_>, node: NodeIndex, ordinal: u32) -> String {
+fn identity(turn: &Turn<'_>, node: NodeIndex, ordinal: u32) -> EffectId {
     let subject = turn.node(node);
     ids::logical_invocation_id(&turn.state.genesis, &subject.id, ordinal, subject.type_id())
 }

@@ -10,6 +10,7 @@ use crate::definition::node_type::MOCK_AGENT;
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::EventKind;
 use crate::failure::FailureCode;
+use crate::id::ArtifactId;
 use crate::state::RunError;
 
 const NEVER_PROVIDED: &str = "conformance.never-provided";
@@ -61,7 +62,7 @@ pub(super) fn effect(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
         NodeType::SecretEcho => {
             (ActivityRequest::SecretFingerprint { secret_id: text("secretId") }, "secrets")
         }
-        _ => (ActivityRequest::Count { name: subject.id.clone() }, "count"),
+        _ => (ActivityRequest::Count { name: subject.id.to_string() }, "count"),
     };
     let ordinal = turn.state.nodes[node].iteration;
     let logical_invocation_id =
@@ -79,7 +80,7 @@ pub(super) fn performed(turn: &mut Turn<'_>, node: NodeIndex, value: Value) -> S
     let id = &turn.node(node).id;
     match (turn.node(node).kind, value) {
         (NodeType::SecretEcho, value) => {
-            turn.set_variable(node, id, &value, None);
+            turn.set_variable(node, id.as_str(), &value, None);
             Step::done(json!({"output": value}))
         }
         (_, Value::Object(outputs)) => Step::Done(outputs),
@@ -100,6 +101,7 @@ pub(super) fn artifact(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     let (run_id, iteration) = (turn.state.genesis.run_id.clone(), turn.state.nodes[node].iteration);
     let id = turn
         .recorded_text("artifactId")
+        .map(ArtifactId::new)
         .unwrap_or_else(|| ids::artifact_id(&run_id, &turn.node(node).id, iteration));
     let kind = config.get("artifactType").and_then(Value::as_str).filter(|kind| !kind.is_empty());
     let kind = kind.unwrap_or("document");

@@ -86,7 +86,9 @@ pub(super) fn merge(turn: &Turn<'_>, node: NodeIndex, inputs: Map<String, Value>
     let sources = incoming.map(|edge| turn.definition.edges[*edge].source);
     let completed = sources.filter(|source| turn.state.nodes[*source].status == NodeStatus::Completed);
     let branches: Map<String, Value> = completed
-        .map(|source| (turn.node(source).id.clone(), Value::Object(turn.state.nodes[source].outputs.clone())))
+        .map(|source| {
+            (turn.node(source).id.to_string(), Value::Object(turn.state.nodes[source].outputs.clone()))
+        })
         .collect();
     let mut outputs = inputs;
     outputs.insert("branches".into(), Value::Object(branches));

@@ -11,6 +11,7 @@ use super::{conversation, fan_out};
 use crate::definition::NodeIndex;
 use crate::event::EventKind;
 use crate::failure::FailureCode;
+use crate::id::WorkflowId;
 use crate::run::RunStatus;
 use crate::state::{Resolution, RunError};
 
@@ -129,9 +130,9 @@ fn question_limit(turn: &mut Turn<'_>, node: NodeIndex) -> Option<Step> {
     Some(Step::Waits)
 }
 
-pub(super) fn workers(decision: &Value) -> Vec<String> {
+pub(super) fn workers(decision: &Value) -> Vec<WorkflowId> {
     let list = decision.get("nextWorkerIds").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(|id| Some(id.as_str()?.to_owned())).collect()
+    list.into_iter().flatten().filter_map(|id| Some(WorkflowId::new(id.as_str()?))).collect()
 }
 
 fn begin(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) -> Step {
@@ -188,7 +189,7 @@ pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
 }
 
 /// Starts one worker. Gives whether it could be.
-pub(super) fn start(turn: &mut Turn<'_>, node: NodeIndex, worker: &str, sequence: u64) -> bool {
+pub(super) fn start(turn: &mut Turn<'_>, node: NodeIndex, worker: &WorkflowId, sequence: u64) -> bool {
     let cap = turn.node(node).config.get("iterationCap").and_then(Value::as_u64);
     if let Some(limit) = cap {
         let observed = turn.state.workers.saturating_add(1);
@@ -229,7 +230,7 @@ pub(in crate::engine) fn child_ended(
     }
     let cause = chain(turn, node, phase, &worker, payload, Some(cause));
     let names = turn.harvest(node, place, variables);
-    if phase == "child.completed" && !mapping::outputs(turn.node(node), &worker).is_empty() {
+    if phase == "child.completed" && !mapping::outputs(turn.node(node), worker.as_str()).is_empty() {
         let payload = json!({"childRunId": run_id, "harvestedKeys": names});
         chain(turn, node, "output.harvested", &worker, payload, Some(cause));
     }
@@ -240,12 +241,12 @@ pub(super) fn chain(
     turn: &mut Turn<'_>,
     node: NodeIndex,
     phase: &str,
-    worker: &str,
+    worker: &WorkflowId,
     mut payload: Value,
     cause: Option<u64>,
 ) -> u64 {
     payload["phase"] = phase.into();
-    payload["workerId"] = worker.into();
+    payload["workerId"] = worker.as_str().into();
     payload["parentRunId"] = turn.state.genesis.run_id.as_str().into();
     turn.emit(EventKind::WorkflowChainEvent, Some(node), payload, cause)
 }

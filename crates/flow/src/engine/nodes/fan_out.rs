@@ -9,6 +9,7 @@ use super::dispatch::{chain, start};
 use crate::definition::NodeIndex;
 use crate::event::EventKind;
 use crate::failure::FailureCode;
+use crate::id::{RunId, WorkflowId};
 use crate::run::RunStatus;
 use crate::state::RunError;
 
@@ -102,7 +103,7 @@ fn width(turn: &Turn<'_>, node: NodeIndex) -> usize {
 }
 
 /// Joins the workers where they can be joined, and starts those that wait for a place.
-pub(super) fn advance(turn: &mut Turn<'_>, node: NodeIndex, workers: &[String], sequence: u64) -> Step {
+pub(super) fn advance(turn: &mut Turn<'_>, node: NodeIndex, workers: &[WorkflowId], sequence: u64) -> Step {
     let (mode, on_failure) = (Mode::of(turn, node), OnFailure::of(turn, node));
     let own = turn.own_children(node);
     let tally = tally(turn, &own);
@@ -154,7 +155,7 @@ fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: &str, own: &[usize], sequ
     let mut ended: Vec<usize> =
         own.iter().copied().filter(|place| turn.state.children[*place].ended.is_some()).collect();
     ended.sort_by_key(|place| turn.state.children[*place].ended);
-    let merge_order: Vec<String> =
+    let merge_order: Vec<RunId> =
         ended.iter().map(|place| turn.state.children[*place].run_id.clone()).collect();
     for place in own {
         let child = &turn.state.children[*place];

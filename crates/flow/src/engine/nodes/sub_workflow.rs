@@ -6,16 +6,18 @@ use super::super::children::child_failed;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use crate::definition::NodeIndex;
+use crate::id::WorkflowId;
 use crate::run::RunStatus;
 use crate::state::RunError;
 
 pub(in crate::engine) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     let workflow_id = turn.node(node).config.get("workflowId").and_then(Value::as_str).unwrap_or_default();
-    if let Some(error) = turn.refuse_child(workflow_id) {
+    let workflow_id = WorkflowId::new(workflow_id);
+    if let Some(error) = turn.refuse_child(&workflow_id) {
         return Step::failed(error);
     }
     let cause = turn.state.nodes[node].last_sequence;
-    turn.start_child(node, workflow_id, cause);
+    turn.start_child(node, &workflow_id, cause);
     Step::Waits
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::engine::{Cause, DrainPolicy, GuideFailure, GuideResult, Input, TimerKey, Told, guide, mapping};
 use crate::event::{Event, EventKind, event_id};
+use crate::id::{Principal, RunId};
 use crate::interrupt::Via;
 use crate::run::RunStatus;
 use crate::state::{NodeStatus, RunError, RunState};
@@ -21,7 +22,7 @@ pub(super) enum Step {
 pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Event]) -> Option<Step> {
     let rest = events.get(usize::try_from(state.next_sequence).ok()?..)?;
     let event = rest.first()?;
-    let node = event.node_id.as_deref().and_then(|id| state.place(id));
+    let node = event.node_id.as_ref().and_then(|id| state.place(id));
     let input = match &event.kind {
         kind if node.is_some_and(|node| is_called(definition, state, node))
             && !matches!(kind, EventKind::NodeStarted | EventKind::NodeCancelled) =>
@@ -91,8 +92,8 @@ fn cancel(rest: &[Event]) -> Option<Input> {
     let event = rest.iter().find(|event| event.kind == EventKind::RunCancelled)?;
     Some(Input::Cancel {
         reason: text(event, "reason"),
-        by: text(event, "cancelledBy").unwrap_or_default(),
-        parent_run_id: text(event, "parentRunId"),
+        by: Principal::new(text(event, "cancelledBy").unwrap_or_default()),
+        parent_run_id: text(event, "parentRunId").map(RunId::new),
     })
 }
 
@@ -133,7 +134,7 @@ fn resolve(definition: &Definition, node: NodeIndex, event: &Event) -> Option<In
     let asked = [config.get("requiredRole"), config.get("requiredScope"), overriding];
     let grants = asked.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let node_id = definition.nodes[node].id.clone();
-    let by = by.unwrap_or_default();
+    let by = Principal::new(by.unwrap_or_default());
     let via = Via::Log { closes: event.kind == EventKind::InterruptResolved };
     Some(Input::Resolve { node_id, interrupt_id: None, resume_value: value, by, grants, via })
 }
@@ -171,7 +172,7 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
     };
     // What is recorded at once is recorded at one time; what came later came from another input.
     let of_node = |event: &&Event| {
-        event.node_id.as_deref() == Some(subject.id.as_str())
+        event.node_id.as_ref() == Some(&subject.id)
             && event.timestamp == at
             && event.kind != EventKind::NodeCancelled
     };
@@ -206,7 +207,7 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
 
 /// What caused an event: another one of the same append, whose first is `first`; an earlier one, which has another id in the run that
 /// repeats it; or something outside.
-fn cause(id: &str, first: u64, run_id: &str) -> Cause {
+fn cause(id: &str, first: u64, run_id: &RunId) -> Cause {
     let sequence = id.strip_prefix("evt_").and_then(|id| id.rsplit_once('_')?.1.parse::<u64>().ok());
     let Some(sequence) = sequence else { return Cause::Id(id.to_owned()) };
     match sequence.checked_sub(first).map(usize::try_from) {
@@ -247,7 +248,7 @@ fn child_told(definition: &Definition, node: NodeIndex, rest: &[Event]) -> Optio
     let event = rest.first()?;
     let status = text(event, "childStatus").as_deref().and_then(RunStatus::parse)?;
     if !status.is_terminal() {
-        return Some(Input::ChildWaits { run_id: text(event, "childRunId")?, status });
+        return Some(Input::ChildWaits { run_id: RunId::new(text(event, "childRunId")?), status });
     }
     let mapping = mapping::outputs(&definition.nodes[node], &text(event, "childWorkflowId")?);
     let (mut variables, mut error) = (Map::new(), None);
@@ -269,7 +270,7 @@ fn child_told(definition: &Definition, node: NodeIndex, rest: &[Event]) -> Optio
             }
         }
     }
-    Some(Input::ChildEnded { run_id: text(event, "childRunId")?, status, variables, error })
+    Some(Input::ChildEnded { run_id: RunId::new(text(event, "childRunId")?), status, variables, error })
 }
 
 fn child_error(event: &Event) -> Option<RunError> {

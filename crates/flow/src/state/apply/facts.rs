@@ -9,6 +9,7 @@ use crate::definition::channel::Reducer;
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::engine::mapping;
 use crate::event::{Event, EventKind};
+use crate::id::{ArtifactId, RunId, WorkflowId};
 use crate::run::RunStatus;
 
 impl RunState {
@@ -57,7 +58,7 @@ impl RunState {
             EventKind::LoopbackLimit => self.schedule.exhausted = None,
             EventKind::ArtifactCreated => {
                 if let Some(id) = text(event, "artifactId") {
-                    self.artifacts.insert(id.to_owned(), Value::Object(event.payload.clone()));
+                    self.artifacts.insert(ArtifactId::new(id), Value::Object(event.payload.clone()));
                 }
             }
             _ => {}
@@ -117,14 +118,15 @@ impl RunState {
         }
         let (inputs, unset) = mapping::inputs(&definition.nodes[node], workflow_id, &self.variables);
         let config = &definition.nodes[node].config;
-        self.child_places.insert(run_id.to_owned(), self.children.len());
+        let run_id = RunId::new(run_id);
+        self.child_places.insert(run_id.clone(), self.children.len());
         self.nodes[node].children.push(self.children.len());
         if definition.nodes[node].kind == NodeType::Dispatch {
             self.workers = self.workers.saturating_add(1);
         }
         self.children.push(Child {
-            run_id: run_id.to_owned(),
-            workflow_id: workflow_id.to_owned(),
+            run_id,
+            workflow_id: WorkflowId::new(workflow_id),
             node_id: definition.nodes[node].id.clone(),
             iteration: self.nodes[node].iteration,
             attempt: self.nodes[node].attempt,

@@ -7,6 +7,7 @@ use super::super::{Answer, Delivery, Interrupt, NodeStatus, Outcome, Resolution,
 use super::{number, small, text};
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::event::{Event, EventKind};
+use crate::id::{InterruptId, Principal};
 
 impl RunState {
     pub(super) fn apply_to_node(&mut self, definition: &Definition, node: NodeIndex, event: &Event) {
@@ -132,7 +133,7 @@ impl RunState {
             self.questions += 1;
         }
         let interrupt = Interrupt {
-            id: owned("interruptId"),
+            id: InterruptId::new(text(event, "interruptId").unwrap_or_default()),
             node_id: node_id.clone(),
             kind: owned("kind"),
             key: owned("key"),
@@ -163,7 +164,7 @@ impl RunState {
         self.nodes[node].answer = Answer::Given(Box::new(Resolution {
             interrupt,
             value,
-            by: text(event, "resolvedBy").unwrap_or_default().to_owned(),
+            by: Principal::new(text(event, "resolvedBy").unwrap_or_default()),
             outcome,
             sequence: event.sequence,
         }));

@@ -1,6 +1,7 @@
 //! The runs that are recorded.
 
 use flow::engine::{Deliverable, DrainPolicy, GuideResult, Input};
+use flow::id::{NodeId, Principal, WorkflowId};
 use flow::interrupt::Via;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
@@ -75,7 +76,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             let session_id = world.guides[0].session_id.clone();
             let node_id = || "review".to_owned();
             world
-                .give("r", Input::GuideStarted { node_id: node_id(), session_id: session_id.clone() })
+                .give(
+                    "r",
+                    Input::GuideStarted { node_id: NodeId::new(node_id()), session_id: session_id.clone() },
+                )
                 .unwrap();
             world.pass(60_000);
             let outputs = json!({"sessionId": session_id, "status": "complete", "summary": "Reviewed."});
@@ -88,7 +92,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             let result =
                 GuideResult { outputs: outputs.as_object().unwrap().clone(), deliverables: vec![notes] };
             world
-                .give("r", Input::GuideEnded { node_id: node_id(), session_id, outcome: Ok(result) })
+                .give(
+                    "r",
+                    Input::GuideEnded { node_id: NodeId::new(node_id()), session_id, outcome: Ok(result) },
+                )
                 .unwrap();
         },
     },
@@ -99,10 +106,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             world.create("fan-out");
             let children = world.children();
             world.pass(100);
-            world.end_child(&children[1].1, RunStatus::Failed, json!({}));
+            world.end_child(children[1].1.as_str(), RunStatus::Failed, json!({}));
             world.pass(100);
-            world.end_child(&children[2].1, RunStatus::Completed, json!({"found": "second"}));
-            world.end_child(&children[0].1, RunStatus::Completed, json!({"found": "first"}));
+            world.end_child(children[2].1.as_str(), RunStatus::Completed, json!({"found": "second"}));
+            world.end_child(children[0].1.as_str(), RunStatus::Completed, json!({"found": "first"}));
         },
     },
     Scenario {
@@ -131,8 +138,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         play: |world| {
             world.create("cancel-cascade");
             world.pass(1000);
-            let cancel =
-                Input::Cancel { reason: Some("not needed".into()), by: "ada".into(), parent_run_id: None };
+            let cancel = Input::Cancel {
+                reason: Some("not needed".into()),
+                by: Principal::new("ada"),
+                parent_run_id: None,
+            };
             world.give("r", cancel).unwrap();
         },
     },
@@ -322,7 +332,7 @@ fn fan_out() -> World {
     );
     let child = |id| workflow(id, &[("n", "core.noop", json!({}))], &[]);
     let mut world = World::new(&[parent, child("one"), child("two"), child("three"), child("four")]);
-    world.by_hand = ["one", "two", "three", "four"].map(str::to_owned).into();
+    world.by_hand = ["one", "two", "three", "four"].map(WorkflowId::new).into();
     world
 }
 

@@ -16,6 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use flow::definition::CalledType;
 use flow::engine::Call;
 use flow::failure::FailureCode;
+use flow::id::{EffectId, Tenant};
 use flow::state::RunError;
 use packs::agents::may_use;
 use serde_json::{Map, Value, json};
@@ -54,7 +55,8 @@ impl<'b> Belt<'b> {
             return Ok(belt);
         }
         // After an answer of a person the tools are those of before.
-        let began = asked.kept.and_then(|kept| kept.get("began")?.as_str()).unwrap_or(asked.invocation);
+        let began =
+            asked.kept.and_then(|kept| kept.get("began")?.as_str()).unwrap_or(asked.invocation.as_str());
         let id = format!("{began}.tools");
         // To ask again changes nothing, so a claim without a record is as good as none.
         if let Claim::Done(recorded) = asked.ledger.claim(&id).await.map_err(unrecorded)? {
@@ -76,7 +78,7 @@ impl<'b> Belt<'b> {
     /// What a server says of a tool, and which server that is. Each server is asked once.
     async fn ask_about(
         &self,
-        tenant: &str,
+        tenant: &Tenant,
         server: Option<&str>,
         tool: &str,
         lists: &mut Map<String, Value>,
@@ -153,7 +155,7 @@ impl<'b> Belt<'b> {
     }
 
     /// The secrets that calls are made with: what must not come back from a tool.
-    pub(in super::super) fn secrets(&self, tenant: &str) -> Vec<Secret> {
+    pub(in super::super) fn secrets(&self, tenant: &Tenant) -> Vec<Secret> {
         let Some(servers) = self.workshop.servers else { return Vec::new() };
         let used = self.described.values().filter_map(|said| said["server"].as_str());
         used.filter_map(|server| servers.secret(tenant, server)).collect()
@@ -268,7 +270,8 @@ impl<'b> Belt<'b> {
             inputs,
             ..asked.call.clone()
         };
-        let asked = Asked { invocation: &due.call_id, again, call: &call, ..asked };
+        let invocation = EffectId::new(due.call_id.as_str());
+        let asked = Asked { invocation: &invocation, again, call: &call, ..asked };
         let mut answer = surfaces::perform(surfaces, called, asked).await.outcome?;
         if called == CalledType::FilesRead {
             as_words(&mut answer);

@@ -6,6 +6,7 @@ use canon::digest::Digest;
 use flow::engine::{Cause, Told};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
+use flow::id::Tenant;
 use flow::state::RunError;
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ const TOLD_BYTES: usize = 16 << 10;
 #[derive(Clone, Debug)]
 pub struct Invocation<'i> {
     /// For whom.
-    pub tenant: &'i str,
+    pub tenant: &'i Tenant,
     /// The server; the first that has the tool, where none is named.
     pub server: Option<&'i str>,
     /// The tool.

@@ -5,6 +5,7 @@ use ai::node::{Node, Overrides};
 use ai::provider::{anthropic, openai};
 use flow::engine::Told;
 use flow::failure::FailureCode;
+use flow::id::NodeId;
 use flow::state::RunError;
 
 use super::{MOCK, Models, Trouble, Wire, event};
@@ -43,7 +44,7 @@ impl Models {
     pub(super) fn able(
         &self,
         node: &Node,
-        node_id: &str,
+        node_id: &NodeId,
         (provider, model): (String, String),
     ) -> Result<(Vec<Told>, (String, String)), Trouble> {
         let call = node.call();
@@ -56,7 +57,7 @@ impl Models {
             active: Model { provider: provider.clone(), model: model.clone() },
             substitution_supported: true,
             supported_providers: self.choosable().map(str::to_owned).collect(),
-            node_id: node_id.to_owned(),
+            node_id: node_id.to_string(),
         };
         let answer = gate::evaluate(&question, |model| gate::known_capabilities(&self.family(model)));
         let told: Vec<Told> = answer.event(&question).map(event).into_iter().collect();

@@ -90,7 +90,7 @@ impl Door<'_> {
         first: N,
         mut feed: impl FnMut(N, &Heard) -> Option<N>,
     ) -> Result<Resumed<N>, RunError> {
-        let transcript = Transcript { began: self.asked.invocation.to_owned(), heard: Vec::new() };
+        let transcript = Transcript { began: self.asked.invocation.to_string(), heard: Vec::new() };
         let anew = |first| Resumed { transcript, told, next: first };
         let Some(resumption) = &self.asked.call.resumption else { return Ok(anew(first)) };
         // Nothing is left of what it did before: it is begun anew, and may ask again.
@@ -115,7 +115,7 @@ impl Door<'_> {
         live: Option<Live<'_>>,
     ) -> Result<Attempt, RunError> {
         let Some(provider) = self.provider else {
-            let reply = self.models.programs().answer(self.asked.node_id, &call.request);
+            let reply = self.models.programs().answer(self.asked.node_id.as_str(), &call.request);
             return Ok(Attempt::Reply(reply));
         };
         let id = format!("{}.{}", self.asked.invocation, call.ordinal);

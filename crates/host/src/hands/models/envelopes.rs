@@ -38,7 +38,7 @@ impl Models {
                 "{}:{}:{}",
                 asked.run_id,
                 asked.node_id,
-                &Digest::of_bytes(asked.invocation.as_bytes()).to_hex()[..8]
+                &Digest::of_bytes(asked.invocation.as_str().as_bytes()).to_hex()[..8]
             ),
             at: asked.now.to_rfc3339(),
         }

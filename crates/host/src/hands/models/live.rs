@@ -35,7 +35,7 @@ impl<'a> Live<'a> {
         Self {
             listener: asked.listener,
             before,
-            chunks: Chunks::new(asked.run_id, asked.node_id, redactor.clone()),
+            chunks: Chunks::new(asked.run_id.as_str(), asked.node_id.as_str(), redactor.clone()),
             unsaid: String::new(),
             due: None,
             said_at: None,

@@ -12,6 +12,7 @@ use ai::redact::Secret;
 use ai::trust::Trust;
 use flow::definition::Problem;
 use flow::engine::Told;
+use flow::id::Tenant;
 use flow::state::RunError;
 use serde_json::Value;
 
@@ -43,7 +44,7 @@ impl Models {
     }
 
     /// A secret of a tenant, for a prompt.
-    pub fn prompt_secret(&self, tenant: &str, id: &str) -> Option<Secret> {
+    pub fn prompt_secret(&self, tenant: &Tenant, id: &str) -> Option<Secret> {
         let value = self.options.secrets.resolve(tenant, id).ok()?;
         Some(Secret::new(id, value.expose()))
     }
@@ -88,7 +89,7 @@ impl Models {
             bind(template, &values, |_| trust, |id| self.prompt_secret(asked.tenant, id))
         };
         let assembled = assemble(&Assembly {
-            node_id: asked.node_id,
+            node_id: asked.node_id.as_str(),
             layers: Layers {
                 run: &overrides.prompts,
                 node: &node.call().prompts,

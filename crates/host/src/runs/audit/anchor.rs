@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flow::id::Tenant;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use storage::disk::{Disk, DiskPath, RealDisk, publish, read};
@@ -42,7 +43,7 @@ enum Newest {
 #[derive(Default, Serialize, Deserialize)]
 struct Document {
     version: u32,
-    checkpoints: BTreeMap<String, Value>,
+    checkpoints: BTreeMap<Tenant, Value>,
 }
 
 /// What the file says of one log.
@@ -91,7 +92,7 @@ impl Anchors {
     }
 
     /// Whose logs are named.
-    pub fn tenants(&self) -> Vec<String> {
+    pub fn tenants(&self) -> Vec<Tenant> {
         match &*self.newest() {
             Newest::Read(document) => document.checkpoints.keys().cloned().collect(),
             Newest::Unreadable => Vec::new(),
@@ -99,7 +100,7 @@ impl Anchors {
     }
 
     /// What is said of a log.
-    pub fn of(&self, tenant: &str) -> Anchor {
+    pub fn of(&self, tenant: &Tenant) -> Anchor {
         let newest = self.newest();
         let Newest::Read(document) = &*newest else { return Anchor::Unreadable };
         let Some(kept) = document.checkpoints.get(tenant) else { return Anchor::None };
@@ -107,7 +108,7 @@ impl Anchors {
     }
 
     /// Keeps a checkpoint that is in the database, unless a newer one is kept.
-    fn keep(&self, tenant: &str, checkpoint: &Checkpoint) -> io::Result<()> {
+    fn keep(&self, tenant: &Tenant, checkpoint: &Checkpoint) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_newer = self.of(tenant).at_sequence().is_none_or(|at| at < checkpoint.at_sequence());
         let bytes = match &mut *self.newest() {
@@ -130,7 +131,7 @@ impl Anchors {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// Whose log.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// The first entry that is missing.
     pub from: u64,
     /// The last entry that was signed.
@@ -144,12 +145,12 @@ impl Runs {
     }
 
     /// What the file outside the database says of a log.
-    pub(super) fn anchor(&self, tenant: &str) -> Anchor {
+    pub(super) fn anchor(&self, tenant: &Tenant) -> Anchor {
         self.inner.anchors.get().map_or(Anchor::None, |anchors| anchors.of(tenant))
     }
 
     /// Keeps a checkpoint outside the database. One that cannot be written is written with the next.
-    pub(super) async fn keep_anchor(&self, tenant: &str, checkpoint: Checkpoint) {
+    pub(super) async fn keep_anchor(&self, tenant: &Tenant, checkpoint: Checkpoint) {
         let (runs, tenant) = (self.clone(), tenant.to_owned());
         let kept = tokio::task::spawn_blocking(move || match runs.inner.anchors.get() {
             Some(anchors) => anchors.keep(&tenant, &checkpoint),

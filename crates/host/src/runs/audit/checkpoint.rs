@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canon::canonical;
 use canon::digest::Digest;
+use flow::id::Tenant;
 use serde_json::{Value, json};
 
 use super::AuditKey;
@@ -20,8 +21,8 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Signs what a log is now. The tree has at least one entry.
-    pub fn sign(key: &AuditKey, tenant: &str, tree: Tree) -> Self {
-        let whose = Digest::of_bytes(tenant.as_bytes()).to_hex();
+    pub fn sign(key: &AuditKey, tenant: &Tenant, tree: Tree) -> Self {
+        let whose = Digest::of_bytes(tenant.as_str().as_bytes()).to_hex();
         let at = tree.count().saturating_sub(1);
         // Ids are unique in the host: entries of two tenants may have the same place.
         let mut checkpoint = Self { id: format!("chk_{}_{at}", &whose[..16]), tree, signature: Vec::new() };

@@ -1,6 +1,7 @@
 //! Walking the chain again.
 
 use canon::digest::Digest;
+use flow::id::Tenant;
 use serde_json::{Value, json};
 
 use super::PAGE;
@@ -98,7 +99,7 @@ impl Runs {
     /// The checkpoints in the range, and the tree that the walk begins with: that of the last checkpoint before the range.
     fn checkpoints_to_check(
         &self,
-        tenant: &str,
+        tenant: &Tenant,
         from: u64,
         to: u64,
         walk: &mut Walk,
@@ -129,7 +130,7 @@ impl Runs {
     /// Goes through the entries from the tree's end to the end of the range; breaks count from the beginning of the range.
     fn walk(
         &self,
-        tenant: &str,
+        tenant: &Tenant,
         from: u64,
         to: u64,
         walk: &mut Walk,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use flow::id::{RunId, SubscriptionId};
 use flow::run::Genesis;
 use flow::store::{Change, Delivery};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -87,9 +88,11 @@ impl Runs {
         let mut groups: BTreeMap<String, Vec<Delivery>> = BTreeMap::new();
         for delivery in due {
             // Callbacks go to as many addresses as there are runs.
-            let key =
-                if delivery.webhook_id == CALLBACK { &delivery.delivery_id } else { &delivery.webhook_id };
-            groups.entry(key.clone()).or_default().push(delivery);
+            let key = match delivery.webhook_id.as_str() {
+                CALLBACK => delivery.delivery_id.as_str(),
+                subscription => subscription,
+            };
+            groups.entry(key.to_owned()).or_default().push(delivery);
         }
         let tasks: Vec<_> = groups
             .into_values()
@@ -177,7 +180,7 @@ impl Runs {
         Ok(changes)
     }
 
-    fn with_breaker<T>(&self, webhook_id: &str, ask: impl FnOnce(&mut Breaker) -> T) -> T {
+    fn with_breaker<T>(&self, webhook_id: &SubscriptionId, ask: impl FnOnce(&mut Breaker) -> T) -> T {
         let mut breakers = self.inner.webhooks.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         ask(breakers.entry(webhook_id.to_owned()).or_default())
     }
@@ -199,7 +202,7 @@ impl Runs {
         // Never where to: an address may have a secret in it.
         tracing::warn!(
             delivery.id = delivery.delivery_id,
-            webhook.id = delivery.webhook_id,
+            webhook.id = delivery.webhook_id.as_str(),
             attempt = attempts,
             retry_in_ms = next.map(|due| due.since(self.now())),
             cause,
@@ -232,8 +235,7 @@ impl Runs {
     fn callback(&self, delivery: &Delivery) -> Result<Option<Call>, Refusal> {
         let queued: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
         let text = |name: &str| queued.get(name).and_then(Value::as_str).unwrap_or_default();
-        let run_id = text("runId");
-        match self.load(run_id) {
+        match self.load(&RunId::new(text("runId"))) {
             Ok(loaded) => Ok(self.callback_of(delivery, &loaded, text("nodeId"), text("interruptId"))),
             Err(refusal) if refusal.code.status() >= 500 => Err(refusal),
             // The run is gone.
@@ -298,7 +300,7 @@ fn signed(webhook: &Webhook, delivery: &Delivery, seconds: u64) -> Call {
     let kind = body.pointer("/event/type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let signature = signature(&webhook.secret, seconds, &delivery.body);
     let headers = vec![
-        ("x-openwop-webhook-id", delivery.webhook_id.clone()),
+        ("x-openwop-webhook-id", delivery.webhook_id.to_string()),
         ("x-openwop-delivery-id", delivery.delivery_id.clone()),
         ("x-openwop-event-type", kind),
         ("x-openwop-timestamp", seconds.to_string()),

@@ -2,6 +2,7 @@
 
 use flow::definition::Definition;
 use flow::event::{Event, event_id};
+use flow::id::{NodeId, SubscriptionId};
 use flow::mask::Mask;
 use flow::run::ForkMode;
 use flow::state::RunState;
@@ -34,9 +35,9 @@ impl Runs {
             Ok(subscriptions) => subscriptions,
             // Not a reason to stop a run, but subscribers miss these events.
             Err(refusal) => {
-                let (run_id, cause) = (&*genesis.run_id, causes(&refusal));
+                let (run_id, cause) = (&genesis.run_id, causes(&refusal));
                 tracing::error!(
-                    run.id = run_id,
+                    run.id = run_id.as_str(),
                     cause,
                     "events were not queued: the subscriptions could not be read"
                 );
@@ -67,7 +68,12 @@ impl Runs {
     }
 
     /// Adds to a commit that the run's own address is called, because a person is needed.
-    pub(in crate::runs) fn queue_callback(&self, state: &RunState, node_id: &str, changes: &mut Vec<Change>) {
+    pub(in crate::runs) fn queue_callback(
+        &self,
+        state: &RunState,
+        node_id: &NodeId,
+        changes: &mut Vec<Change>,
+    ) {
         let genesis = &state.genesis;
         let interrupt = state.interrupts.get(node_id);
         if let (Some(interrupt), Some(_), false) = (interrupt, &genesis.callback_url, is_replay(state)) {
@@ -75,7 +81,7 @@ impl Runs {
             let body = json!({"runId": genesis.run_id, "nodeId": node_id, "interruptId": interrupt.id});
             changes.push(Change::PutDelivery {
                 delivery_id: format!("{CALLBACK}:{}", interrupt.id),
-                webhook_id: CALLBACK.to_owned(),
+                webhook_id: SubscriptionId::new(CALLBACK),
                 due: self.now(),
                 attempts: 0,
                 body: body.to_string().into_bytes().into(),

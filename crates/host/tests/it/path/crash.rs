@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use flow::id::{ArtifactId, RunId, Tenant};
 use flow::run::RunStatus;
 use flow::store::{RunFilter, RunStore};
 use guide::record::SessionId;
@@ -69,23 +70,23 @@ fn furnished() -> TempDir {
 }
 
 /// The only run there is, if there is one.
-fn only_run(folder: &Path) -> Option<(String, RunStatus)> {
+fn only_run(folder: &Path) -> Option<(RunId, RunStatus)> {
     let store = SqliteRuns::open(&folder.join("runs.sqlite3")).unwrap();
-    let listed = store.runs("acme", &RunFilter::default(), 10).unwrap();
+    let listed = store.runs(&Tenant::new("acme"), &RunFilter::default(), 10).unwrap();
     assert!(listed.len() <= 1);
     let snapshot: Value = serde_json::from_slice(&listed.first()?.snapshot).unwrap();
-    let run_id = snapshot["runId"].as_str().unwrap().to_owned();
+    let run_id = RunId::new(snapshot["runId"].as_str().unwrap());
     let row = store.run(None, &run_id).unwrap().unwrap();
     Some((run_id, row.status))
 }
 
 /// Creates a run and waits until it waits for its session; nothing where the process dies first.
-async fn begun(runs: &Runs, fuse: &Fuse) -> Option<(String, SessionId)> {
+async fn begun(runs: &Runs, fuse: &Fuse) -> Option<(RunId, SessionId)> {
     let begin = async {
         let request = json!({"workflowId": "equipped"});
         let reply = runs.create(&caller("acme"), &request, Creation::default(), None).await.unwrap();
         let reply: Value = serde_json::from_slice(&reply.body).unwrap();
-        let run_id = reply["runId"].as_str().unwrap().to_owned();
+        let run_id = RunId::new(reply["runId"].as_str().unwrap());
         let session = waiting(runs, &run_id).await?;
         Some((run_id, session))
     };
@@ -95,13 +96,13 @@ async fn begun(runs: &Runs, fuse: &Fuse) -> Option<(String, SessionId)> {
     }
 }
 
-async fn waiting(runs: &Runs, run_id: &str) -> Option<SessionId> {
+async fn waiting(runs: &Runs, run_id: &RunId) -> Option<SessionId> {
     let asked = until(runs, run_id, |event| event.kind.as_str() == "interrupt.requested").await;
     asked.map(|event| session_of(&event))
 }
 
 /// Waits until a run ends, or the process does.
-async fn ended(runs: &Runs, run_id: &str, fuse: &Fuse) {
+async fn ended(runs: &Runs, run_id: &RunId, fuse: &Fuse) {
     tokio::select! {
         _ = until(runs, run_id, |event| event.kind.is_terminal()) => {}
         () = fuse.blown() => {}
@@ -109,8 +110,8 @@ async fn ended(runs: &Runs, run_id: &str, fuse: &Fuse) {
 }
 
 /// The agent writes what it hands over, and takes every step that is left.
-fn agent(folder: &Path, run_id: &str, session: &SessionId) {
-    let root = folder.join("data/workspaces").join(run_id).join("guide");
+fn agent(folder: &Path, run_id: &RunId, session: &SessionId) {
+    let root = folder.join("data/workspaces").join(run_id.as_str()).join("guide");
     std::fs::write(root.join("deliverables/notes-2.0.0.md"), "Reviewed.\n").unwrap();
     work(&tenants(folder, Arc::new(SystemClock)).guided("acme").unwrap(), session);
 }
@@ -158,7 +159,7 @@ fn a_run_that_guides_ends_once_wherever_its_process_is_killed() {
                 "killed at {points}"
             );
             let artifact = outputs["deliverables"][0]["artifactId"].as_str().unwrap();
-            let artifact = runs.artifact(&caller("acme"), &run_id, artifact).unwrap();
+            let artifact = runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(artifact)).unwrap();
             let artifact: Value = serde_json::from_slice(&artifact).unwrap();
             assert_eq!(artifact["data"]["text"], "Reviewed.\n", "killed at {points}");
             let guided = tenants(at, Arc::new(SystemClock)).guided("acme").unwrap();

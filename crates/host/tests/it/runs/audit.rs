@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flow::id::{NodeId, Principal, Tenant};
 use flow::store::RunStore;
 use host::runs::audit::{Anchors, CHECKPOINT_EVERY, HOST_LOG, MAX_VERIFIED};
 use host::runs::{AuditKey, Caller, Refusal, Scope};
@@ -19,7 +20,7 @@ async fn note(host: &Host, count: u64) {
 /// Signs all hundred entries. The host may just be doing so itself, which comes to the same.
 async fn sign(host: &Host) {
     host.runs.sign_audit_log(&caller("acme")).await.unwrap();
-    let (at, _) = host.store.checkpoint_before("acme", u64::MAX).unwrap().unwrap();
+    let (at, _) = host.store.checkpoint_before(&Tenant::new("acme"), u64::MAX).unwrap().unwrap();
     assert_eq!(at, CHECKPOINT_EVERY - 1);
 }
 
@@ -31,14 +32,17 @@ fn verify(host: &Host, from: Option<u64>, to: Option<u64>) -> Value {
 async fn what_was_done_is_in_the_log_with_who_and_nothing_secret() {
     let host = Host::start().await;
     let run_id = begin(&host.runs, "gated").await;
-    host.runs.resolve(&caller("acme"), &run_id, "gate", json!({"action": "accept"}), None).await.unwrap();
+    host.runs
+        .resolve(&caller("acme"), &run_id, &NodeId::new("gate"), json!({"action": "accept"}), None)
+        .await
+        .unwrap();
     host.runs
         .cancel(&caller("acme"), &run_id, Some("sk-proj-abcdefghijklmnop1234".into()), None)
         .await
         .unwrap();
     let refusal = Refusal::scope(Scope::AuditRead);
     host.runs.audit_denied(&caller("acme"), &refusal, "GET", "/v1/audit/verify", 3).await;
-    let entries = host.store.audit("acme", 0, 100, 100).unwrap();
+    let entries = host.store.audit(&Tenant::new("acme"), 0, 100, 100).unwrap();
     let told: Vec<Value> =
         entries.iter().map(|entry| serde_json::from_slice(&entry.entry).unwrap()).collect();
     let actions: Vec<_> = told.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
@@ -49,9 +53,10 @@ async fn what_was_done_is_in_the_log_with_who_and_nothing_secret() {
     );
     assert!(told.iter().all(|entry| entry["principal"] == "key-of-acme"));
     assert_eq!(told[2]["details"]["leftOut"], 3);
-    let unknown = Caller { tenant: HOST_LOG.into(), principal: "unknown".into(), ..caller("x") };
+    let unknown =
+        Caller { tenant: Tenant::new(HOST_LOG), principal: Principal::new("unknown"), ..caller("x") };
     host.runs.audit_denied(&unknown, &refusal, "GET", &"é".repeat(400), 0).await;
-    assert_eq!(host.store.audit(HOST_LOG, 0, 9, 9).unwrap().len(), 1);
+    assert_eq!(host.store.audit(&Tenant::new(HOST_LOG), 0, 9, 9).unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +69,7 @@ async fn a_log_that_nobody_touched_is_whole_and_signed() {
     );
     note(&host, 2 * CHECKPOINT_EVERY + 10).await;
     // It was signed without being asked; by and by, so this waits for it.
-    while host.store.checkpoint_before("acme", u64::MAX).unwrap().is_none() {
+    while host.store.checkpoint_before(&Tenant::new("acme"), u64::MAX).unwrap().is_none() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let whole = verify(&host, None, None);

@@ -1,6 +1,7 @@
 //! What one tenant runs stops neither the host nor its next start (findings H3 and H4).
 
 use flow::engine::Limits;
+use flow::id::NodeId;
 use flow::store::RunStore as _;
 use host::runs::RecoveryProgress;
 use serde_json::{Value, json};
@@ -137,7 +138,9 @@ async fn a_run_that_is_not_recovered_yet_can_be_read_and_cancelled() {
         assert_eq!(status(&runs, run_id), "cancelled");
     }
     // What else happens to a run recovers it first.
-    runs.resolve(&caller("acme"), answered, "gate", json!({"action": "accept"}), None).await.unwrap();
+    runs.resolve(&caller("acme"), answered, &NodeId::new("gate"), json!({"action": "accept"}), None)
+        .await
+        .unwrap();
     to_the_end(&runs, answered).await;
     let created = create(&runs, &caller("acme"), &json!({"workflowId": "echo"})).await;
     assert_eq!(status(&runs, &created), "completed");

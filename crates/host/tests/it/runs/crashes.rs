@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use flow::id::{RunId, Tenant};
 use flow::store::{RunFilter, RunStore as _};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -97,12 +98,12 @@ fn check(scenario: &Scenario, folder: &Path, client: &Client) {
     let by = caller("acme");
     for snapshot in runs.list(&by, &RunFilter::default(), 100).unwrap().0 {
         let snapshot: Value = serde_json::from_slice(&snapshot).unwrap();
-        let log = super::events(&runs, "acme", snapshot["runId"].as_str().unwrap());
+        let log = super::events(&runs, "acme", &RunId::new(snapshot["runId"].as_str().unwrap()));
         check_log(&log);
         let end = log.last().unwrap()["type"].as_str().unwrap();
         assert_eq!(snapshot["status"], end.strip_prefix("run.").unwrap(), "{end}");
     }
-    let creations = store.audit("acme", 0, 1 << 40, 1000).unwrap();
+    let creations = store.audit(&Tenant::new("acme"), 0, 1 << 40, 1000).unwrap();
     let creations =
         creations.iter().filter(|entry| String::from_utf8_lossy(&entry.entry).contains("run.create"));
     let asked_for =

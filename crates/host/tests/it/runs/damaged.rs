@@ -15,7 +15,7 @@ async fn a_host_that_read_a_damaged_record_is_not_ready() {
     let connection = rusqlite::Connection::open(host.folder.path().join("runs.sqlite3")).unwrap();
     connection.busy_timeout(Duration::from_secs(10)).unwrap();
     let sql = "UPDATE appends SET events = x'7b' WHERE run = (SELECT place FROM runs WHERE run_id = ?1)";
-    assert!(connection.execute(sql, [&damaged]).unwrap() > 0);
+    assert!(connection.execute(sql, [damaged.as_str()]).unwrap() > 0);
     let refused = host.runs.open_interrupts(&caller("acme"), &damaged).unwrap_err();
     assert_eq!(refused.code, ApiCode::InternalError);
     assert_eq!(host.runs.store_trouble(), Some(Trouble::Damaged));

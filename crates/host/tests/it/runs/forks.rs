@@ -1,6 +1,7 @@
 //! Forks: the same again, or another way from the same place.
 
 use flow::event::EventKind;
+use flow::id::{NodeId, RunId};
 use host::runs::ApiCode;
 use serde_json::{Value, json};
 
@@ -11,19 +12,25 @@ fn shape(events: &[Value]) -> Vec<(String, Value)> {
     events.iter().map(|event| (event["type"].as_str().unwrap().to_owned(), event["nodeId"].clone())).collect()
 }
 
-async fn fork(host: &Host, run_id: &str, request: &Value) -> String {
+async fn fork(host: &Host, run_id: &RunId, request: &Value) -> RunId {
     let reply = host.runs.fork(&caller("acme"), run_id, request, None).await.unwrap();
     assert_eq!(reply.status, 201);
-    body(&reply)["runId"].as_str().unwrap().to_owned()
+    RunId::new(body(&reply)["runId"].as_str().unwrap())
 }
 
 /// A run of each kind that came to its end, with a person and a child where it needs them.
-async fn ended(host: &Host, workflow_id: &str) -> String {
+async fn ended(host: &Host, workflow_id: &str) -> RunId {
     let request = json!({"workflowId": workflow_id, "inputs": {"payload": {"a": 1}}, "tags": ["t"]});
     let run_id = create(&host.runs, &caller("acme"), &request).await;
     if workflow_id == "gated" {
         host.runs
-            .resolve(&caller("acme"), &run_id, "gate", json!({"action": "accept", "feedback": "good"}), None)
+            .resolve(
+                &caller("acme"),
+                &run_id,
+                &NodeId::new("gate"),
+                json!({"action": "accept", "feedback": "good"}),
+                None,
+            )
             .await
             .unwrap();
     }
@@ -76,7 +83,7 @@ async fn a_branch_goes_its_own_way_with_options_of_its_own() {
     let shown = snapshot(&host.runs, &by, &branch);
     assert_eq!(shown["tags"], json!(["other"]));
     assert_eq!(shown["metadata"]["why"], "what if");
-    host.runs.resolve(&by, &branch, "gate", json!({"action": "reject"}), None).await.unwrap();
+    host.runs.resolve(&by, &branch, &NodeId::new("gate"), json!({"action": "reject"}), None).await.unwrap();
     to_the_end(&host.runs, &branch).await;
     assert_eq!(
         (status(&host.runs, &branch), status(&host.runs, &source)),
@@ -98,7 +105,7 @@ async fn a_branch_from_every_place_of_a_log_comes_to_an_end() {
             let branch = fork(&host, &source, &json!({"mode": "branch", "fromSeq": from})).await;
             if status(&host.runs, &branch) == "waiting-approval" {
                 let answer = json!({"action": "accept"});
-                host.runs.resolve(&by, &branch, "gate", answer, None).await.unwrap();
+                host.runs.resolve(&by, &branch, &NodeId::new("gate"), answer, None).await.unwrap();
             }
             let events = to_the_end(&host.runs, &branch).await;
             assert_eq!(status(&host.runs, &branch), status(&host.runs, &source), "{workflow_id} from {from}");
@@ -141,7 +148,7 @@ async fn a_branch_that_waits_for_the_child_of_its_source_hears_of_its_end_and_do
     host.runs.cancel(&by, &ends, None, None).await.unwrap();
     until(&host.runs, &child, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
     assert_eq!(status(&host.runs, &child), "waiting-approval", "the child is not the fork's to end");
-    host.runs.resolve(&by, &child, "gate", json!({"action": "accept"}), None).await.unwrap();
+    host.runs.resolve(&by, &child, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
     to_the_end(&host.runs, &source).await;
     to_the_end(&host.runs, &waits).await;
     assert_eq!(status(&host.runs, &waits), "completed");
@@ -176,8 +183,11 @@ async fn forks_that_are_refused() {
         let refused = host.runs.fork(&caller("acme"), &source, &request, None).await.unwrap_err();
         assert_eq!(refused.code.status(), expected, "{request}: {refused}");
     }
-    let unknown =
-        host.runs.fork(&caller("acme"), "run_x", &json!({"mode": "replay"}), None).await.unwrap_err();
+    let unknown = host
+        .runs
+        .fork(&caller("acme"), &RunId::new("run_x"), &json!({"mode": "replay"}), None)
+        .await
+        .unwrap_err();
     assert_eq!(unknown.code, ApiCode::RunNotFound);
     let empty = json!({"mode": "replay", "runOptionsOverlay": {}});
     assert_eq!(host.runs.fork(&caller("acme"), &source, &empty, None).await.unwrap().status, 201);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use flow::event::EventKind;
+use flow::id::{NodeId, RunId, Tenant};
 use host::hands::modules::{ModuleType, Modules};
 use host::hands::{Hands, Options};
 use sandbox::{Grants, Limits, Sandbox, conformance};
@@ -122,7 +123,7 @@ async fn tenants_do_not_see_what_others_keep() {
         let by = caller(tenant);
         host.runs.register(&by, &document).await.unwrap();
         let run_id = create(&host.runs, &by, &json!({"workflowId": "count"})).await;
-        let mut following = host.runs.follow(tenant, &run_id, 0).unwrap();
+        let mut following = host.runs.follow(&Tenant::new(tenant), &run_id, 0).unwrap();
         while following.stored().unwrap().is_some() {}
         while following.next().await.unwrap().is_some() {}
         let events = super::events(&host.runs, tenant, &run_id);
@@ -177,7 +178,7 @@ async fn a_module_that_waits_is_run_again_with_the_answer() {
         assert_eq!(snapshot(&host.runs, &by, &run_id)["status"], "waiting-input", "{way}");
         let change = json!({"n": 6}).as_object().unwrap().clone();
         host.runs.assign(&by, &run_id, change, None).await.unwrap();
-        host.runs.resolve(&by, &run_id, "gate", json!({"picked": 2}), None).await.unwrap();
+        host.runs.resolve(&by, &run_id, &NodeId::new("gate"), json!({"picked": 2}), None).await.unwrap();
         let events = to_the_end(&host.runs, &run_id).await;
         assert_eq!(events.last().unwrap()["payload"]["outputs"]["gate"], expected, "{way}: {events:#?}");
         let set = events.iter().filter(|event| event["payload"]["name"] == "asked").count();
@@ -188,7 +189,7 @@ async fn a_module_that_waits_is_run_again_with_the_answer() {
         let made = host.runs.counts().activities;
         let reply =
             host.runs.fork(&by, &run_id, &json!({"mode": "replay", "fromSeq": 0}), None).await.unwrap();
-        let fork_id = super::body(&reply)["runId"].as_str().unwrap().to_owned();
+        let fork_id = RunId::new(super::body(&reply)["runId"].as_str().unwrap());
         let again = to_the_end(&host.runs, &fork_id).await;
         assert_eq!(kinds(&again), kinds(&events), "{way}");
         assert_eq!(host.runs.counts().activities, made, "a replay runs no module");
@@ -206,8 +207,8 @@ async fn a_branch_answers_for_itself_what_a_module_asked_in_its_source() {
         let from = asked.unwrap().sequence + 1;
         let reply =
             host.runs.fork(&by, &run_id, &json!({"mode": "branch", "fromSeq": from}), None).await.unwrap();
-        let fork_id = super::body(&reply)["runId"].as_str().unwrap().to_owned();
-        host.runs.resolve(&by, &fork_id, "gate", json!("mine"), None).await.unwrap();
+        let fork_id = RunId::new(super::body(&reply)["runId"].as_str().unwrap());
+        host.runs.resolve(&by, &fork_id, &NodeId::new("gate"), json!("mine"), None).await.unwrap();
         let events = to_the_end(&host.runs, &fork_id).await;
         assert_eq!(events.last().unwrap()["payload"]["outputs"]["gate"]["answer"], "mine", "{way}");
         assert_eq!(snapshot(&host.runs, &by, &run_id)["status"], "waiting-input", "its source still waits");
@@ -225,7 +226,7 @@ async fn a_replay_repeats_what_a_module_told_and_runs_none() {
     let made = host.runs.counts().activities;
     let fork = json!({"mode": "replay", "fromSeq": 1});
     let reply = host.runs.fork(&by, &run_id, &fork, None).await.unwrap();
-    let fork_id = super::body(&reply)["runId"].as_str().unwrap().to_owned();
+    let fork_id = RunId::new(super::body(&reply)["runId"].as_str().unwrap());
     let second = to_the_end(&host.runs, &fork_id).await;
     assert_eq!(kinds(&first), kinds(&second));
     assert_eq!(first.last().unwrap()["payload"]["outputs"], second.last().unwrap()["payload"]["outputs"]);

@@ -2,6 +2,7 @@
 
 use flow::engine::DrainPolicy;
 use flow::event::{Event, EventKind};
+use flow::id::RunId;
 use host::hands::models::Wire;
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ pub(super) fn telling() -> Value {
 /// A run that asks a server, which says what it is told to say.
 struct Asking {
     host: Host,
-    run_id: String,
+    run_id: RunId,
     speaker: Speaker,
     server: ModelServer,
     /// Where the key is.

@@ -9,6 +9,7 @@ use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use ai::provider::mock::Program;
 use flow::engine::ids::logical_invocation_id;
+use flow::id::{NodeId, Tenant};
 use flow::store::RunStore as _;
 use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
 use host::hands::{Hands, Options};
@@ -42,7 +43,7 @@ fn hands_of(wire: Wire, kinds: Kinds, folder: &Path, base: Option<&str>) -> Hand
         let file = folder.join(name);
         std::fs::write(&file, value).unwrap();
         let reference = SecretReference::parse(&format!("file:{}", file.display())).unwrap();
-        ("acme".to_owned(), name.to_owned(), reference)
+        (Tenant::new("acme"), name.to_owned(), reference)
     };
     let secrets = ConfiguredSecrets::new([("model-key", KEY), ("canary", CANARY)].map(secret));
     let provider = |base: &str| Provider {
@@ -136,7 +137,7 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
             // What came of it is kept before anybody asks for it again.
             let genesis = host.store.run(None, &run_id).unwrap().unwrap().genesis;
             let genesis = serde_json::from_slice(&genesis).unwrap();
-            let id = logical_invocation_id(&genesis, "ask", 0, "core.ai.structuredOutput");
+            let id = logical_invocation_id(&genesis, &NodeId::new("ask"), 0, "core.ai.structuredOutput");
             while host.store.activity(&id).unwrap() == Some(None) {
                 tokio::task::yield_now().await;
             }

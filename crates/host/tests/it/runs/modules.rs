@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flow::event::EventKind;
+use flow::id::{NodeId, RunId};
 use host::system::Clock;
 use sandbox::Limits;
 use serde_json::{Value, json};
@@ -47,22 +48,22 @@ fn written(log: &[Value]) -> Vec<(&str, &Value)> {
     writes.map(|event| (event["payload"]["channel"].as_str().unwrap(), &event["payload"]["value"])).collect()
 }
 
-fn variables(host: &Host, run_id: &str) -> Value {
+fn variables(host: &Host, run_id: &RunId) -> Value {
     snapshot(&host.runs, &caller("acme"), run_id)["variables"].clone()
 }
 
-async fn fork(host: &Host, run_id: &str, mode: &str, from: u64) -> String {
+async fn fork(host: &Host, run_id: &RunId, mode: &str, from: u64) -> RunId {
     let request = json!({"mode": mode, "fromSeq": from});
     let reply = host.runs.fork(&caller("acme"), run_id, &request, None).await.unwrap();
-    body(&reply)["runId"].as_str().unwrap().to_owned()
+    RunId::new(body(&reply)["runId"].as_str().unwrap())
 }
 
-async fn until_it_asks(host: &Host, run_id: &str) -> u64 {
+async fn until_it_asks(host: &Host, run_id: &RunId) -> u64 {
     until(&host.runs, run_id, |event| event.kind == EventKind::InterruptRequested).await.unwrap().sequence
 }
 
-async fn answer(host: &Host, run_id: &str) -> Vec<Value> {
-    host.runs.resolve(&caller("acme"), run_id, "m", json!("yes"), None).await.unwrap();
+async fn answer(host: &Host, run_id: &RunId) -> Vec<Value> {
+    host.runs.resolve(&caller("acme"), run_id, &NodeId::new("m"), json!("yes"), None).await.unwrap();
     to_the_end(&host.runs, run_id).await
 }
 
@@ -202,7 +203,7 @@ async fn what_a_module_wrote_before_it_waited_is_recorded_when_it_waits_and_neve
     until_it_asks(&host, &run_id).await;
     let one = json!(1);
     assert_eq!(written(&events(&host.runs, "acme", &run_id)), [("log", &one)]);
-    host.runs.resolve(&caller("acme"), &run_id, "m", json!("yes"), None).await.unwrap();
+    host.runs.resolve(&caller("acme"), &run_id, &NodeId::new("m"), json!("yes"), None).await.unwrap();
     until(&host.runs, &run_id, |event| {
         event.kind == EventKind::InterruptRequested
             && event.payload["interruptId"].as_str().unwrap().ends_with(":1")

@@ -1,7 +1,10 @@
 //! Runs that start runs.
 
+use canon::digest::Digest;
+use flow::id::{NodeId, RunId, Shard, Tenant};
 use flow::run::RunStatus;
 use flow::store::{RunFilter, RunStore as _};
+use host::runs::create::Creation;
 use host::runs::{MAX_FAMILY, Runs, Waiting};
 use serde_json::{Value, json};
 
@@ -19,8 +22,8 @@ fn calling(id: &str, children: &[&str]) -> Value {
 }
 
 /// What a run waits for, looked at again whenever its feed says that it is worth it.
-async fn waiting(runs: &Runs, run_id: &str) -> Vec<Waiting> {
-    let mut following = runs.follow("acme", run_id, 0).unwrap().with_below();
+async fn waiting(runs: &Runs, run_id: &RunId) -> Vec<Waiting> {
+    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap().with_below();
     while following.stored().unwrap().is_some() {}
     loop {
         let waiting = runs.waiting(&caller("acme"), run_id).await.unwrap();
@@ -32,7 +35,7 @@ async fn waiting(runs: &Runs, run_id: &str) -> Vec<Waiting> {
 }
 
 /// The child that a node of a run has started, once it is there.
-async fn child_of(host: &Host, run_id: &str, node: &str) -> String {
+async fn child_of(host: &Host, run_id: &RunId, node: &str) -> RunId {
     loop {
         for child in host.store.children(run_id).unwrap() {
             let row = host.store.run(None, &child).unwrap().unwrap();
@@ -64,14 +67,14 @@ async fn a_run_waits_for_people_when_all_that_it_waits_for_below_does() {
         host.runs.cancel(&by, &slow, None, None).await.unwrap();
     });
     let ids: Vec<&str> = looked.iter().map(|run| run.run_id.as_str()).collect();
-    assert_eq!(ids, [deep.as_str(), &near]);
+    assert_eq!(ids, [deep.as_str(), near.as_str()]);
     assert!(looked.iter().all(|run| run.status.as_str() == "waiting-approval"));
     assert_eq!(host.runs.waiting(&caller("other"), &run_id).await.unwrap(), [], "of another tenant");
     host.runs.pause(&by, &near, None, flow::engine::DrainPolicy::Immediate, None).await.unwrap();
     assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), [], "one of them is halted");
     host.runs.resume(&by, &near, None, None).await.unwrap();
     for run in [&deep, &near] {
-        host.runs.resolve(&by, run, "gate", json!({"action": "accept"}), None).await.unwrap();
+        host.runs.resolve(&by, run, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
     }
     to_the_end(&host.runs, &run_id).await;
     assert_eq!(status(&host.runs, &run_id), "completed");
@@ -92,12 +95,12 @@ async fn a_run_that_asks_beside_a_child_that_does_is_among_those_that_wait() {
     until_status(&host.runs, &run_id, "waiting-approval").await;
     let found = waiting(&host.runs, &run_id).await;
     let found: Vec<_> = found.iter().map(|run| (run.run_id.as_str(), run.status.as_str())).collect();
-    assert_eq!(found, [(run_id.as_str(), "waiting-approval"), (&child, "waiting-approval")]);
+    assert_eq!(found, [(run_id.as_str(), "waiting-approval"), (child.as_str(), "waiting-approval")]);
 }
 
 /// Watches a run until it stands like that.
-pub(super) async fn until_status(runs: &Runs, run_id: &str, wanted: &str) {
-    let mut following = runs.follow("acme", run_id, 0).unwrap();
+pub(super) async fn until_status(runs: &Runs, run_id: &RunId, wanted: &str) {
+    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap();
     while status(runs, run_id) != wanted {
         if following.stored().unwrap().is_none() {
             following.next().await.unwrap();
@@ -135,7 +138,7 @@ async fn a_parent_stands_as_the_child_that_it_waits_for() {
     assert_eq!(listed(&runs), ["gated", "inner", "outer"]);
     assert_eq!(super::events(&runs, "acme", &run_id).len(), events, "no event is recorded twice");
     let leaf = runs.waiting(&by, &run_id).await.unwrap().remove(0);
-    runs.resolve(&by, &leaf.run_id, "gate", json!({"action": "accept"}), None).await.unwrap();
+    runs.resolve(&by, &leaf.run_id, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
     to_the_end(&runs, &run_id).await;
     assert_eq!(status(&runs, &run_id), "completed");
 }
@@ -155,14 +158,20 @@ async fn a_child_that_an_event_names_can_be_read_and_cancelled() {
         let shown = snapshot(&host.runs, &by, &run_id);
         assert_eq!(shown["childRuns"].as_array().unwrap().len(), 20);
         for child in &named {
-            assert_eq!(snapshot(&host.runs, &by, child)["parentRunId"], run_id.as_str());
-            assert_eq!(host.runs.cancel(&by, child, None, None).await.unwrap().status, 200);
+            assert_eq!(
+                snapshot(&host.runs, &by, &RunId::new(child.as_str()))["parentRunId"],
+                run_id.as_str()
+            );
+            assert_eq!(
+                host.runs.cancel(&by, &RunId::new(child.as_str()), None, None).await.unwrap().status,
+                200
+            );
         }
         to_the_end(&host.runs, &run_id).await;
         for child in &named {
-            let told = events(&host.runs, "acme", child);
+            let told = events(&host.runs, "acme", &RunId::new(child.as_str()));
             assert_eq!(kinds(&told).iter().filter(|kind| **kind == "run.started").count(), 1, "{told:?}");
-            assert_eq!(status(&host.runs, child), "cancelled");
+            assert_eq!(status(&host.runs, &RunId::new(child.as_str())), "cancelled");
         }
     }
 }
@@ -222,4 +231,25 @@ async fn a_workflow_that_starts_itself_comes_to_an_end() {
     assert_eq!(status(&host.runs, &run_id), "failed");
     let (runs, _) = host.runs.list(&caller("acme"), &RunFilter::default(), 200).unwrap();
     assert_eq!(runs.len(), 33, "the first, and one for each level");
+}
+
+/// A store of many machines can keep a run with its recorded reply and its children: the shard follows from tenant and key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_its_key_and_its_children_are_in_one_shard() {
+    let host = Host::start().await;
+    let (by, request) = (caller("acme"), json!({"workflowId": "patient"}));
+    for key in ["one", "two"] {
+        let keyed = super::keyed(&by, "POST /v1/runs", key, &request);
+        let reply = host.runs.create(&by, &request, Creation::default(), Some(&keyed)).await.unwrap();
+        let run_id = RunId::new(super::body(&reply)["runId"].as_str().unwrap());
+        assert_eq!(run_id.shard(), Shard::of_key(&by.tenant, Digest::of_bytes(key.as_bytes())), "{run_id}");
+        let child = child_of(&host, &run_id, "call").await;
+        assert_eq!(child.shard(), run_id.shard(), "{child}");
+        to_the_end(&host.runs, &run_id).await;
+    }
+    let mut shards = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        shards.insert(begin(&host.runs, "chain").await.shard());
+    }
+    assert!(shards.len() > 1, "without a key the shard is random");
 }

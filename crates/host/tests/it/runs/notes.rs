@@ -1,5 +1,6 @@
 //! What is asked beside the runs themselves: many ended at once, notes, bundles.
 
+use flow::id::RunId;
 use host::runs::bulk::MAX_BULK;
 use host::runs::bundle::MAX_BUNDLE_BYTES;
 use serde_json::{Value, json};
@@ -92,7 +93,11 @@ async fn a_note_is_kept_beside_the_run_without_what_is_secret() {
     assert_eq!(events(&host.runs, "acme", &run_id), before, "the log knows nothing of it");
     let fork = host.runs.fork(&by, &run_id, &json!({"mode": "replay"}), None).await.unwrap();
     let fork = body(&fork)["runId"].as_str().unwrap().to_owned();
-    assert_eq!(host.runs.annotations(&by, &fork).unwrap(), json!({"annotations": []}), "nor does a fork");
+    assert_eq!(
+        host.runs.annotations(&by, &RunId::new(fork.as_str())).unwrap(),
+        json!({"annotations": []}),
+        "nor does a fork"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +126,12 @@ async fn notes_that_are_refused() {
     }
     let flag = json!({"signal": {"kind": "flag"}});
     assert_eq!(
-        host.runs.annotate(&caller("acme"), "run_x", &flag, None).await.unwrap_err().code.status(),
+        host.runs
+            .annotate(&caller("acme"), &RunId::new("run_x"), &flag, None)
+            .await
+            .unwrap_err()
+            .code
+            .status(),
         404
     );
 }

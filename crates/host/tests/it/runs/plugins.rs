@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use canon::time::Timestamp;
+use flow::id::{ArtifactId, RunId, Tenant};
 use flow::store::RunStore as _;
 use host::plugins::artifacts::name;
 use host::plugins::{ArtifactError, Artifacts as _, Plugins, RunArtifacts};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::{Host, begin, caller, workflow};
 
-async fn artifact(host: &Host) -> (String, String) {
+async fn artifact(host: &Host) -> (RunId, ArtifactId) {
     let data = json!({"text": "as it was made"});
     let nodes = json!([["make", "conformance.artifact.emit", {"artifactType": "note", "data": data}]]);
     let made = workflow("conformance-artifact", &nodes, &json!([]), &json!([]));
@@ -46,7 +47,7 @@ async fn of_many_who_saw_the_same_one_writes_and_the_others_are_told() {
     let port = port(&host, "acme", None);
     let held = port.read(&id).await.unwrap();
     assert_eq!(held.payload, json!({"text": "as it was made"}));
-    let audited = || host.store.audit("acme", 0, u64::MAX, 1000).unwrap().len();
+    let audited = || host.store.audit(&Tenant::new("acme"), 0, u64::MAX, 1000).unwrap().len();
     let before = audited();
     let tries = (0..8).map(|number| {
         let (port, id, version) = (port.clone(), id.clone(), held.version.clone());
@@ -85,7 +86,7 @@ async fn another_tenant_and_another_page_find_nothing_and_rights_are_those_of_th
     let id = name(&run_id, &artifact_id);
     let version = port(&host, "acme", None).read(&id).await.unwrap().version;
     let payload = json!("mine");
-    let elsewhere = Some(name(&run_id, "other"));
+    let elsewhere = Some(name(&run_id, &ArtifactId::new("other")));
     for (port, id) in [
         (port(&host, "other", None), id.as_str()),
         (port(&host, "acme", elsewhere), id.as_str()),

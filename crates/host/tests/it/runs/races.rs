@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flow::id::{InterruptId, NodeId, RunId, Tenant};
 use flow::store::RunStore as _;
 use host::runs::create::Creation;
 use host::runs::secrets::{SecretError, SecretValue, Secrets};
@@ -30,14 +31,20 @@ async fn of_ten_who_answer_one_approval_one_is_heard() {
     let host = Host::start().await;
     for _ in 0..5 {
         let run_id = begin(&host.runs, "gated").await;
-        let results =
-            ten(|_| {
-                let (runs, run_id) = (host.runs.clone(), run_id.clone());
-                async move {
-                    runs.resolve(&caller("acme"), &run_id, "gate", json!({"action": "accept"}), None).await
-                }
-            })
-            .await;
+        let results = ten(|_| {
+            let (runs, run_id) = (host.runs.clone(), run_id.clone());
+            async move {
+                runs.resolve(
+                    &caller("acme"),
+                    &run_id,
+                    &NodeId::new("gate"),
+                    json!({"action": "accept"}),
+                    None,
+                )
+                .await
+            }
+        })
+        .await;
         let heard = results.iter().filter(|result| result.is_ok()).count();
         let late = results.iter().filter(
             |result| matches!(result, Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved),
@@ -67,15 +74,15 @@ async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_n
     host.runs.register(&acme, &twice).await.unwrap();
     let run_id = begin(&host.runs, "twice").await;
     let open = || host.runs.open_interrupts(&acme, &run_id).unwrap().remove(0);
-    let answer = |id: String, text: &str| {
+    let answer = |id: InterruptId, text: &str| {
         let (runs, by, run_id) = (host.runs.clone(), acme.clone(), run_id.clone());
         let value = json!({"answers": {"answer": text}});
-        async move { runs.resolve_interrupt(&by, &run_id, "ask", &id, value).await }
+        async move { runs.resolve_interrupt(&by, &run_id, &NodeId::new("ask"), &id, value).await }
     };
     let first = open();
     answer(first.id.clone(), "first").await.unwrap();
     let second = open();
-    assert_eq!((&first.node_id, &second.node_id), (&"ask".to_owned(), &"ask".to_owned()));
+    assert_eq!((first.node_id.as_str(), second.node_id.as_str()), ("ask", "ask"));
     assert_ne!(first.id, second.id, "the node asks something else by now");
     let before = events(&host.runs, "acme", &run_id);
     let refused = answer(first.id, "late").await.unwrap_err();
@@ -83,7 +90,10 @@ async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_n
     assert_eq!(open(), second, "what the node waits for is as it was");
     assert_eq!(events(&host.runs, "acme", &run_id), before);
     // Nobody of another tenant finds it, whatever they name.
-    let theirs = host.runs.resolve_interrupt(&caller("other"), &run_id, "ask", &second.id, json!({})).await;
+    let theirs = host
+        .runs
+        .resolve_interrupt(&caller("other"), &run_id, &NodeId::new("ask"), &second.id, json!({}))
+        .await;
     assert_eq!(theirs.unwrap_err().code, ApiCode::RunNotFound);
     answer(second.id, "second").await.unwrap();
     to_the_end(&host.runs, &run_id).await;
@@ -91,7 +101,7 @@ async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_n
 }
 
 /// A run that waits for an event from outside, and the token for it.
-async fn expecting(host: &Host) -> (String, String) {
+async fn expecting(host: &Host) -> (RunId, String) {
     let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});
     let nodes = json!([["wait", "core.interrupt", {"kind": "external-event", "data": data}]]);
     let expecting = workflow("expecting", &nodes, &json!([]), &json!([]));
@@ -103,7 +113,7 @@ async fn expecting(host: &Host) -> (String, String) {
 
 /// How often something was done, by the audit log.
 fn audited(host: &Host, action: &str) -> usize {
-    let entries = host.store.audit("acme", 0, 1000, 1000).unwrap();
+    let entries = host.store.audit(&Tenant::new("acme"), 0, 1000, 1000).unwrap();
     let told = entries.iter().map(|entry| serde_json::from_slice::<Value>(&entry.entry).unwrap());
     told.filter(|entry| entry["action"] == action).count()
 }
@@ -121,7 +131,10 @@ async fn ten_who_deliver_the_same_event_are_all_told_that_it_arrived_and_it_arri
                 .then(|| keyed(&caller("acme"), "resolve", &format!("{run_id}-{number}"), &event));
             async move {
                 match number % 2 {
-                    0 => runs.resolve(&caller("acme"), &run_id, "wait", event, keyed.as_ref()).await,
+                    0 => {
+                        runs.resolve(&caller("acme"), &run_id, &NodeId::new("wait"), event, keyed.as_ref())
+                            .await
+                    }
                     _ => runs.resolve_token(&token, event, keyed.as_ref()).await,
                 }
             }
@@ -136,7 +149,8 @@ async fn ten_who_deliver_the_same_event_are_all_told_that_it_arrived_and_it_arri
         assert_eq!(kinds(&events).iter().filter(|kind| **kind == "interrupt.resolved").count(), 1);
         assert_eq!(audited(&host, "interrupt.resolve"), round);
         for other in [json!({"order": 7, "paid": false}), json!({"order": 7}), json!(null)] {
-            let by_run = host.runs.resolve(&caller("acme"), &run_id, "wait", other.clone(), None).await;
+            let by_run =
+                host.runs.resolve(&caller("acme"), &run_id, &NodeId::new("wait"), other.clone(), None).await;
             let by_token = host.runs.resolve_token(&token, other, None).await;
             for refused in [by_run, by_token] {
                 assert_eq!(refused.unwrap_err().code, ApiCode::InterruptAlreadyResolved);
@@ -151,11 +165,11 @@ async fn ten_who_deliver_the_same_event_are_all_told_that_it_arrived_and_it_arri
 async fn an_event_with_a_secret_in_it_is_known_again_though_the_log_has_it_without() {
     struct One;
     impl Secrets for One {
-        fn resolve(&self, _: &str, _: &str) -> Result<SecretValue, SecretError> {
+        fn resolve(&self, _: &Tenant, _: &str) -> Result<SecretValue, SecretError> {
             Ok(SecretValue::new("a-secret-that-is-known".into()))
         }
-        fn known(&self) -> Vec<(String, String)> {
-            vec![("acme".into(), "one".into())]
+        fn known(&self) -> Vec<(Tenant, String)> {
+            vec![(Tenant::new("acme"), "one".into())]
         }
     }
     let setup = || Setup { secrets: Arc::new(One), ..Setup::default() };
@@ -167,7 +181,8 @@ async fn an_event_with_a_secret_in_it_is_known_again_though_the_log_has_it_witho
     let (again, _) = open(host.folder.path(), setup());
     again.recover().await.unwrap();
     for runs in [&host.runs, &again] {
-        let by_run = runs.resolve(&caller("acme"), &run_id, "wait", event.clone(), None).await.unwrap();
+        let by_run =
+            runs.resolve(&caller("acme"), &run_id, &NodeId::new("wait"), event.clone(), None).await.unwrap();
         let by_token = runs.resolve_token(&token, event.clone(), None).await.unwrap();
         assert_eq!((body(&by_run), body(&by_token)), (body(&first), body(&first)));
     }
@@ -183,7 +198,7 @@ async fn a_cancel_and_an_answer_agree_on_how_the_run_ends() {
         let cancel = tokio::spawn(async move { runs.cancel(&caller("acme"), &id, None, None).await });
         let (runs, id) = (host.runs.clone(), run_id.clone());
         let answer = tokio::spawn(async move {
-            runs.resolve(&caller("acme"), &id, "gate", json!({"action": "accept"}), None).await
+            runs.resolve(&caller("acme"), &id, &NodeId::new("gate"), json!({"action": "accept"}), None).await
         });
         let (cancel, answer) = (cancel.await.unwrap().unwrap(), answer.await.unwrap());
         let events = to_the_end(&host.runs, &run_id).await;
@@ -261,14 +276,15 @@ async fn a_fork_of_a_run_that_goes_on_is_the_beginning_of_it() {
             let (runs, id) = (runs.clone(), id.clone());
             async move { runs.fork(&caller("acme"), &id, &json!({"mode": "branch", "fromSeq": 3}), None).await }
         });
-        let answer = host.runs.resolve(&by, &run_id, "gate", json!({"action": "accept"}), None);
+        let gate = NodeId::new("gate");
+        let answer = host.runs.resolve(&by, &run_id, &gate, json!({"action": "accept"}), None);
         let (forks, answer) = tokio::join!(forks, answer);
         answer.unwrap();
         let source = to_the_end(&host.runs, &run_id).await;
         for fork in forks {
             let fork = body(&fork.unwrap())["runId"].as_str().unwrap().to_owned();
-            until(&host.runs, &fork, |event| event.sequence >= 3).await;
-            let copied = events(&host.runs, "acme", &fork);
+            until(&host.runs, &RunId::new(fork.as_str()), |event| event.sequence >= 3).await;
+            let copied = events(&host.runs, "acme", &RunId::new(fork.as_str()));
             for (copy, original) in copied.iter().zip(&source).take(3) {
                 assert_eq!(copy["payload"], original["payload"]);
                 assert_eq!((&copy["type"], &copy["sequence"]), (&original["type"], &original["sequence"]));
@@ -303,7 +319,7 @@ async fn a_caller_who_goes_away_takes_no_effect_with_them() {
     for snapshot in listed {
         let snapshot: Value = serde_json::from_slice(&snapshot).unwrap();
         let run_id = snapshot["runId"].as_str().unwrap();
-        to_the_end(&host.runs, run_id).await;
-        assert_eq!(status(&host.runs, run_id), "completed");
+        to_the_end(&host.runs, &RunId::new(run_id)).await;
+        assert_eq!(status(&host.runs, &RunId::new(run_id)), "completed");
     }
 }

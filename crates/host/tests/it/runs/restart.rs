@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow::event::EventKind;
+use flow::id::{NodeId, RunId};
 use flow::store::{Change, Commit, RunStore};
 use host::runs::Runs;
 use host::system::ManualClock;
@@ -90,14 +91,17 @@ fn a_parent_and_its_child_find_each_other_again() {
             None => until_child(&host, &run_id).await,
         };
         until(&host.runs, &child, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
-        host.runs.resolve(&caller("acme"), &child, "gate", json!({"action": "accept"}), None).await.unwrap();
+        host.runs
+            .resolve(&caller("acme"), &child, &NodeId::new("gate"), json!({"action": "accept"}), None)
+            .await
+            .unwrap();
         to_the_end(&host.runs, &run_id).await;
         assert_eq!(status(&host.runs, &run_id), "completed");
         assert_eq!(host.store.children(&run_id).unwrap().len(), 1, "started once");
     });
 }
 
-pub(super) async fn until_child(host: &Host, run_id: &str) -> String {
+pub(super) async fn until_child(host: &Host, run_id: &RunId) -> RunId {
     loop {
         if let Some(child) = host.store.children(run_id).unwrap().first() {
             return child.clone();

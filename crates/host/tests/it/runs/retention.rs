@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow::id::{NodeId, RunId, Tenant};
 use flow::store::{AnswerKey, RunStore as _};
 use host::runs::Runs;
 use host::runs::create::Creation;
@@ -25,7 +26,7 @@ async fn host() -> (Host, Arc<ManualClock>) {
     (Host::with(Setup { clock: Arc::clone(&clock) as _, ..Setup::default() }).await, clock)
 }
 
-fn is_there(runs: &Runs, run_id: &str) -> bool {
+fn is_there(runs: &Runs, run_id: &RunId) -> bool {
     runs.read(&caller("acme"), run_id).is_ok()
 }
 
@@ -61,8 +62,8 @@ async fn a_run_goes_with_everything_of_it_once_its_time_is_over() {
     let refused = host.runs.read(&by, &old).unwrap_err();
     assert_eq!(refused.code.as_str(), "run_not_found");
 
-    let end = host.store.audit_end("acme").unwrap().unwrap();
-    let entry = host.store.audit("acme", end, end, 1).unwrap();
+    let end = host.store.audit_end(&Tenant::new("acme")).unwrap().unwrap();
+    let entry = host.store.audit(&Tenant::new("acme"), end, end, 1).unwrap();
     let entry: serde_json::Value = serde_json::from_slice(&entry[0].entry).unwrap();
     assert_eq!((&entry["action"], &entry["principal"]), (&json!("run.expire"), &json!("retention")));
     assert_eq!(entry["details"]["runIds"], json!([old]));
@@ -81,7 +82,7 @@ async fn what_is_under_way_stays_with_all_that_it_started_and_that_started_it() 
     assert_eq!(status(&host.runs, &child), "waiting-approval");
 
     let by = caller("acme");
-    host.runs.resolve(&by, &child, "gate", json!({"action": "accept"}), None).await.unwrap();
+    host.runs.resolve(&by, &child, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
     super::to_the_end(&host.runs, &parent).await;
     clock.advance(HOUR);
     assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0, "they have only just ended");
@@ -103,9 +104,9 @@ async fn the_source_of_a_fork_stays_while_the_fork_is_under_way() {
     let fork = fork["runId"].as_str().unwrap();
     clock.advance(3 * DAY);
     assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0);
-    host.runs.cancel(&by, fork, None, None).await.unwrap();
+    host.runs.cancel(&by, &RunId::new(fork), None, None).await.unwrap();
     assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 1, "the fork has ended just now");
-    assert_eq!(snapshot(&host.runs, &by, fork)["status"], "cancelled");
+    assert_eq!(snapshot(&host.runs, &by, &RunId::new(fork))["status"], "cancelled");
 }
 
 #[tokio::test]
@@ -130,7 +131,7 @@ async fn answers_are_given_again_for_a_day_and_then_forgotten() {
     assert!(!anew.replayed);
     assert_ne!(body(&anew)["runId"], body(&first)["runId"]);
     let unknown = AnswerKey {
-        tenant: "acme".into(),
+        tenant: Tenant::new("acme"),
         endpoint: "createRun ".into(),
         key: canon::digest::Digest::of_bytes(b"never"),
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use canon::digest::Digest;
+use flow::id::Tenant;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use serde_json::json;
 
@@ -15,7 +16,7 @@ async fn host() -> Host {
     let path = folder.path().join("canary");
     std::fs::write(&path, VALUE).unwrap();
     let reference = SecretReference::parse(&format!("file:{}", path.display())).unwrap();
-    let secrets = ConfiguredSecrets::new([("acme".into(), "canary".into(), reference)]);
+    let secrets = ConfiguredSecrets::new([(Tenant::new("acme"), "canary".into(), reference)]);
     let host = Host::with(Setup { secrets: Arc::new(secrets), ..Setup::default() }).await;
     // Read when the host was made, and again when a node asks.
     std::mem::forget(folder);
@@ -43,7 +44,7 @@ async fn a_tenant_without_the_secret_gets_an_error_and_no_value() {
         host.runs.register(&by, &workflow).await.unwrap();
     }
     let run_id = create(&host.runs, &by, &json!({"workflowId": "conformance-secret"})).await;
-    let mut following = host.runs.follow("other", &run_id, 0).unwrap();
+    let mut following = host.runs.follow(&Tenant::new("other"), &run_id, 0).unwrap();
     while following.stored().unwrap().is_some() {}
     while following.next().await.unwrap().is_some() {}
     let shown = snapshot(&host.runs, &by, &run_id);

@@ -1,5 +1,6 @@
 //! The effects of one decision: made side by side, within bounds, and never before what a run has to end.
 
+use flow::id::NodeId;
 use flow::store::RunStore as _;
 use host::runs::MAX_AT_WORK_FOR_A_RUN;
 use serde_json::{Value, json};
@@ -65,7 +66,8 @@ async fn outcomes_are_appended_as_they_arrive() {
         server.let_go();
         let node = asker(&server, place);
         let ended = until(&host.runs, &run_id, |event| {
-            event.kind.as_str() == "node.completed" && event.node_id.as_deref() == Some(&*node)
+            event.kind.as_str() == "node.completed"
+                && event.node_id.as_ref().map(NodeId::as_str) == Some(&*node)
         });
         ended.await.expect("its node ends");
     }
@@ -89,7 +91,8 @@ async fn a_child_and_other_nodes_do_not_wait_for_a_call() {
     let run_id = begin(&host.runs, "mixed").await;
     for node in ["child", "other"] {
         let ended = until(&host.runs, &run_id, |event| {
-            event.kind.as_str() == "node.completed" && event.node_id.as_deref() == Some(node)
+            event.kind.as_str() == "node.completed"
+                && event.node_id.as_ref().map(NodeId::as_str) == Some(node)
         });
         assert!(ended.await.is_some(), "{node} ends while the model is silent");
     }
@@ -124,7 +127,7 @@ async fn a_child_ends_with_its_run_whatever_else_the_decision_asked_for() {
         }
         tokio::task::yield_now().await;
     };
-    host.runs.resolve(&by, &run_id, "gate", json!({"action": "accept"}), None).await.unwrap();
+    host.runs.resolve(&by, &run_id, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
     let events = to_the_end(&host.runs, &run_id).await;
     let started = events.iter().filter(|event| event["type"] == "node.started");
     assert!(

@@ -2,6 +2,7 @@
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
+use flow::id::{Tenant, WorkflowId};
 use flow::store::{Change, Commit, RunStore as _};
 use serde_json::{Value, json};
 
@@ -10,8 +11,8 @@ use super::{Host, begin, to_the_end, workflow};
 /// Puts a document into the store as an earlier version did, without a look at it.
 fn store_as_before(host: &Host, document: &Value) {
     let put = Change::PutDefinition {
-        tenant: "acme".into(),
-        workflow_id: document["id"].as_str().unwrap().to_owned(),
+        tenant: Tenant::new("acme"),
+        workflow_id: WorkflowId::new(document["id"].as_str().unwrap()),
         digest: Digest::of_canonical(document).unwrap(),
         document: document.to_string().into_bytes().into(),
         at: Timestamp(0),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flow::definition::{CalledType, Family};
+use flow::id::NodeId;
 use host::hands::{Hands, Options};
 use host::system::ManualClock;
 use serde_json::{Value, json};
@@ -703,7 +704,10 @@ async fn play(source: Option<&Source>) {
         registered.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
         let run_id = begin(&host.runs, name).await;
         if let Some((_, _, _, Some(answer))) = source {
-            host.runs.resolve(&caller("acme"), &run_id, "source", answer.clone(), None).await.unwrap();
+            host.runs
+                .resolve(&caller("acme"), &run_id, &NodeId::new("source"), answer.clone(), None)
+                .await
+                .unwrap();
         }
         let events = to_the_end(&host.runs, &run_id).await;
         for (id, _, config, _, expected) in steps {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow::engine::DrainPolicy;
+use flow::id::{ArtifactId, NodeId, RunId, SubscriptionId, Tenant, WorkflowId};
 use flow::store::{RunFilter, RunStore};
 use host::runs::create::Creation;
 use host::runs::keys::{self, ApiKey};
@@ -18,7 +19,7 @@ use super::{Host, Setup, body, caller, create};
 async fn ask_everything(
     host: &Host,
     tenant: &str,
-    run_id: &str,
+    run_id: &RunId,
     webhook_id: &str,
 ) -> Vec<(&'static str, Result<Value, Refusal>)> {
     let (runs, by) = (&host.runs, caller(tenant));
@@ -27,8 +28,8 @@ async fn ask_everything(
     let flag = json!({"signal": {"kind": "flag"}});
     vec![
         ("read", runs.read(&by, run_id).map(|(snapshot, _)| serde_json::from_slice(&snapshot).unwrap())),
-        ("follow", runs.follow(tenant, run_id, 0).map(|_| Value::Null)),
-        ("artifact", runs.artifact(&by, run_id, "a").map(|_| Value::Null)),
+        ("follow", runs.follow(&Tenant::new(tenant), run_id, 0).map(|_| Value::Null)),
+        ("artifact", runs.artifact(&by, run_id, &ArtifactId::new("a")).map(|_| Value::Null)),
         ("ancestry", runs.ancestry(&by, run_id)),
         ("difference", runs.difference(&by, run_id, run_id)),
         ("bundle", runs.debug_bundle(&by, run_id, None)),
@@ -37,10 +38,13 @@ async fn ask_everything(
         ("fork", reply(runs.fork(&by, run_id, &json!({"mode": "replay"}), None).await)),
         ("pause", reply(runs.pause(&by, run_id, None, DrainPolicy::Immediate, None).await)),
         ("resume", reply(runs.resume(&by, run_id, None, None).await)),
-        ("resolve", reply(runs.resolve(&by, run_id, "gate", accept, None).await)),
+        ("resolve", reply(runs.resolve(&by, run_id, &NodeId::new("gate"), accept, None).await)),
         ("cancel", reply(runs.cancel(&by, run_id, None, None).await)),
-        ("delete webhook", reply(runs.delete_webhook(&by, webhook_id, None, None).await)),
-        ("workflow", runs.workflow(&by, "theirs").map(|_| Value::Null)),
+        (
+            "delete webhook",
+            reply(runs.delete_webhook(&by, &SubscriptionId::new(webhook_id), None, None).await),
+        ),
+        ("workflow", runs.workflow(&by, &WorkflowId::new("theirs")).map(|_| Value::Null)),
         (
             "create",
             reply(runs.create(&by, &json!({"workflowId": "theirs"}), Creation::default(), None).await),
@@ -130,7 +134,7 @@ proptest! {
                 let shown = host.store.run(None, run_id).unwrap().unwrap();
                 // What is not there and what is another's are told apart by nothing.
                 let (theirs, nobodys) =
-                    (ask_everything(&host, "other", run_id, &hook).await, ask_everything(&host, "other", "run_x", "whk_x").await);
+                    (ask_everything(&host, "other", run_id, &hook).await, ask_everything(&host, "other", &RunId::new("run_x"), "whk_x").await);
                 for ((name, theirs), (_, nobodys)) in theirs.into_iter().zip(nobodys) {
                     let (theirs, nobodys) = (theirs.unwrap_err(), nobodys.unwrap_err());
                     assert_eq!(theirs, nobodys, "{name}");
@@ -174,7 +178,7 @@ async fn a_rotated_key_is_good_for_a_while_and_its_successor_at_once() {
     let old = keys::new_key(true, &SystemEntropy).unwrap();
     let known = ApiKey {
         id: "key_old".into(),
-        tenant: "acme".into(),
+        tenant: Tenant::new("acme"),
         scopes: vec![Scope::RunsRead],
         test: true,
         created_at: 1_000_000,
@@ -222,7 +226,7 @@ async fn a_key_that_was_taken_back_is_good_no_more_whichever_process_did_it() {
     let text = keys::new_key(true, &SystemEntropy).unwrap();
     let good = ApiKey {
         id: "key_1".into(),
-        tenant: "acme".into(),
+        tenant: Tenant::new("acme"),
         scopes: vec![Scope::RunsRead],
         test: true,
         created_at: 1_000_000,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use canon::time::Timestamp;
+use flow::id::RunId;
 use host::hands::agents::{Agent, Agents};
 use host::hands::installed;
 use host::hands::mcp::Servers;
@@ -135,7 +136,7 @@ fn hands_on(wire: Wire, folder: &Path, model: &str, mcp: &str) -> Hands {
         let file = folder.join(name);
         std::fs::write(&file, value).unwrap();
         let reference = SecretReference::parse(&format!("file:{}", file.display())).unwrap();
-        ("acme".to_owned(), name.to_owned(), reference)
+        (flow::id::Tenant::new("acme"), name.to_owned(), reference)
     };
     let secrets = Arc::new(ConfiguredSecrets::new([secret("weather-key", BEARER)]));
     let provider = Provider {
@@ -199,7 +200,7 @@ impl Scene {
     }
 
     /// Runs the agent, and gives the events and how the run stands in the end.
-    async fn run(&self, document: &Value) -> (String, Vec<Value>, Value) {
+    async fn run(&self, document: &Value) -> (RunId, Vec<Value>, Value) {
         self.host.runs.register(&caller("acme"), document).await.unwrap();
         let run_id = begin(&self.host.runs, "agent").await;
         let events = to_the_end(&self.host.runs, &run_id).await;
@@ -276,7 +277,7 @@ async fn an_agent_calls_tools_of_another_server_over_several_rounds() {
     for from in [0, 4] {
         let fork = json!({"mode": "replay", "fromSeq": from});
         let reply = scene.host.runs.fork(&caller("acme"), &run_id, &fork, None).await.unwrap();
-        let fork_id = super::body(&reply)["runId"].as_str().unwrap().to_owned();
+        let fork_id = RunId::new(super::body(&reply)["runId"].as_str().unwrap());
         let again = to_the_end(&scene.host.runs, &fork_id).await;
         assert_eq!(kinds(&again), kinds(&events), "from {from}");
         let took = |events: &[Value]| {

@@ -1,5 +1,6 @@
 //! Traces of real runs: told when they end, and read off the log.
 
+use flow::id::RunId;
 use flow::trace::TraceParent;
 use host::runs::create::Creation;
 use serde_json::json;
@@ -23,7 +24,7 @@ async fn a_trace_begins_with_the_caller_and_crosses_into_children() {
     let creation = Creation { trace: Some(caller_span), ..Creation::default() };
     let request = json!({"workflowId": "patient"});
     let created = host.runs.create(&caller("acme"), &request, creation, None).await.unwrap();
-    let run_id = body(&created)["runId"].as_str().unwrap().to_owned();
+    let run_id = RunId::new(body(&created)["runId"].as_str().unwrap());
     to_the_end(&host.runs, &run_id).await;
     // The child ends first, and is told first.
     let child = ended.next().await.unwrap();

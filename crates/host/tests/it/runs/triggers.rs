@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use canon::time::Timestamp;
+use flow::id::{RunId, WorkflowId};
 use flow::store::{Cause, Change, Commit, CommitError, Done, RunFilter, RunStore};
 use host::runs::Runs;
 use host::triggers::{Heard, Told};
@@ -86,11 +87,11 @@ pub(super) async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Optio
 
 /// The runs of a workflow that have ended, by what started them, oldest first, with what they gave.
 pub(super) fn ended(runs: &Runs, tenant: &str, workflow_id: &str) -> Vec<(String, Value)> {
-    let filter = RunFilter { workflow_id: Some(workflow_id.into()), ..RunFilter::default() };
+    let filter = RunFilter { workflow_id: Some(WorkflowId::new(workflow_id)), ..RunFilter::default() };
     let (snapshots, _) = runs.list(&caller(tenant), &filter, 200).unwrap();
     let run_ids = snapshots.iter().rev().map(|snapshot| {
         let snapshot: Value = serde_json::from_slice(snapshot).unwrap();
-        snapshot["runId"].as_str().unwrap().to_owned()
+        RunId::new(snapshot["runId"].as_str().unwrap())
     });
     let mut ended = Vec::new();
     for run_id in run_ids {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
+use flow::id::{Principal, RunId, SubscriptionId, Tenant};
 use flow::store::RunStore;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use host::runs::{ApiCode, ApiKey, Caller, Scope};
@@ -177,7 +178,7 @@ async fn a_subscriber_that_never_answers_well_is_left_alone_and_what_it_missed_i
     deliver(&host);
     let mut calls = 0;
     // An hour at a time is longer than every pause.
-    while host.store.buried_deliveries(webhook_id, 10).unwrap().is_empty() {
+    while host.store.buried_deliveries(&SubscriptionId::new(webhook_id), 10).unwrap().is_empty() {
         while received.try_recv().is_ok() {
             calls += 1;
         }
@@ -188,7 +189,8 @@ async fn a_subscriber_that_never_answers_well_is_left_alone_and_what_it_missed_i
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let (buried, reason) = host.store.buried_deliveries(webhook_id, 10).unwrap().remove(0);
+    let (buried, reason) =
+        host.store.buried_deliveries(&SubscriptionId::new(webhook_id), 10).unwrap().remove(0);
     assert_eq!(buried.attempts, 7, "the eighth was the last");
     assert!(reason.contains("500") || reason.contains("too often"), "{reason}");
     assert!(calls >= 4, "{calls}");
@@ -232,7 +234,7 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_told_and_no_replay() {
 }
 
 /// What a page of events is made from.
-fn page(host: &Host, run_id: &str) -> Value {
+fn page(host: &Host, run_id: &RunId) -> Value {
     let (events, _) = host.runs.event_page(&caller("acme"), run_id, 0, 200).unwrap();
     events.into_iter().map(|event| json!({"nodeId": event.node_id, "payload": event.payload})).collect()
 }
@@ -304,10 +306,10 @@ async fn what_the_author_marked_as_sensitive_leaves_the_host_by_no_way() {
         let branch = json!({"mode": "branch", "fromSeq": log.len() - 1});
         let branch = body(&host.runs.fork(&by, &made[0], &branch, None).await.unwrap());
         let branch = branch["runId"].as_str().unwrap();
-        told("log of a fork", &json!(to_the_end(&host.runs, branch).await));
-        told("snapshot of a fork", &snapshot(&host.runs, &by, branch));
-        made.push(branch.to_owned());
-        let ancestry = host.runs.ancestry(&by, branch).unwrap().to_string();
+        told("log of a fork", &json!(to_the_end(&host.runs, &RunId::new(branch)).await));
+        told("snapshot of a fork", &snapshot(&host.runs, &by, &RunId::new(branch)));
+        made.push(RunId::new(branch));
+        let ancestry = host.runs.ancestry(&by, &RunId::new(branch)).unwrap().to_string();
         assert!(!ancestry.contains(WORD), "{ancestry}");
         let bundle = host.runs.debug_bundle(&by, &made[0], None).unwrap();
         told("bundle", &bundle);
@@ -340,16 +342,34 @@ async fn a_subscription_that_ended_is_told_nothing_more() {
     );
     let by = caller("acme");
     assert_eq!(
-        host.runs.delete_webhook(&by, webhook_id, Some("other"), None).await.unwrap_err().code.status(),
+        host.runs
+            .delete_webhook(&by, &SubscriptionId::new(webhook_id), Some(&Tenant::new("other")), None)
+            .await
+            .unwrap_err()
+            .code
+            .status(),
         403
     );
     assert_eq!(
-        host.runs.delete_webhook(&caller("other"), webhook_id, None, None).await.unwrap_err().code.status(),
+        host.runs
+            .delete_webhook(&caller("other"), &SubscriptionId::new(webhook_id), None, None)
+            .await
+            .unwrap_err()
+            .code
+            .status(),
         404
     );
-    host.runs.delete_webhook(&by, webhook_id, Some("acme"), None).await.unwrap();
+    host.runs
+        .delete_webhook(&by, &SubscriptionId::new(webhook_id), Some(&Tenant::new("acme")), None)
+        .await
+        .unwrap();
     assert_eq!(
-        host.runs.delete_webhook(&by, webhook_id, None, None).await.unwrap_err().code.as_str(),
+        host.runs
+            .delete_webhook(&by, &SubscriptionId::new(webhook_id), None, None)
+            .await
+            .unwrap_err()
+            .code
+            .as_str(),
         "subscription_not_found"
     );
     begin(&host.runs, "chain").await;
@@ -381,7 +401,7 @@ async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
     for (id, scopes) in [("starts", vec![Scope::RunsCreate]), ("responds", Scope::ALL.to_vec())] {
         let key = ApiKey {
             id: id.to_owned(),
-            tenant: "acme".to_owned(),
+            tenant: Tenant::new("acme"),
             scopes,
             test: false,
             created_at: 0,
@@ -393,7 +413,7 @@ async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
     }
     let (address, mut received) = receiver(&[200]).await;
     let request = json!({"workflowId": "gated", "callbackUrl": format!("http://{address}/ask")});
-    let by = |principal: &str| Caller { principal: principal.to_owned(), ..caller("acme") };
+    let by = |principal: &str| Caller { principal: Principal::new(principal), ..caller("acme") };
     let mut next_token = async || {
         let got: Value = serde_json::from_slice(&received.recv().await.unwrap().body).unwrap();
         got["interrupt"]["interruptToken"].as_str().unwrap().to_owned()

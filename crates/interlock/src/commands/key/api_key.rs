@@ -2,6 +2,7 @@
 
 use canon::error::Envelope;
 use canon::nearest::nearest;
+use flow::id::Tenant;
 use guide::record::SessionId;
 use host::guided::is_tenant_name;
 use host::runs::keys::{hash, new_key};
@@ -39,7 +40,7 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, 
     })?;
     let known = ApiKey {
         id: format!("key_{}", &hash(&key).to_hex()[..12]),
-        tenant: tenant.clone(),
+        tenant: Tenant::new(tenant.as_str()),
         scopes: if session.is_some() { Vec::new() } else { scopes },
         test: arguments.test,
         created_at: now,

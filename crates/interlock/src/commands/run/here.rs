@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use canon::error::Envelope;
+use flow::id::{Principal, RunId, Tenant, WorkflowId};
 use flow::run::RunStatus;
 use host::runs::create::Creation;
 use host::runs::{Caller, Runs, Scope};
@@ -28,8 +29,8 @@ pub(super) async fn start(
     let guided = settings.clone().with_workflow_dirs(&arguments.workflows);
     service::walk(&runs, &guided, Arc::new(service::open_tenants(&guided)?));
     let caller = Caller {
-        tenant: TENANT.to_owned(),
-        principal: "command-line".to_owned(),
+        tenant: Tenant::new(TENANT),
+        principal: Principal::new("command-line"),
         scopes: Scope::ALL.to_vec(),
         test: false,
     };
@@ -39,13 +40,13 @@ pub(super) async fn start(
     }
     let workflow_id = match is_file(&arguments.workflow) {
         true => from_file(&runs, Path::new(&arguments.workflow)).await?,
-        false => arguments.workflow.clone(),
+        false => WorkflowId::new(arguments.workflow.as_str()),
     };
     let body = json!({"workflowId": workflow_id, "inputs": inputs});
     let reply =
         runs.create(&caller, &body, Creation::default(), None).await.map_err(|refusal| refused(&refusal))?;
     let reply: Value = serde_json::from_slice(&reply.body).unwrap_or(Value::Null);
-    let run_id = reply["runId"].as_str().unwrap_or_default().to_owned();
+    let run_id = RunId::new(reply["runId"].as_str().unwrap_or_default());
     if arguments.follow {
         let time = tokio::spawn({
             let runs = runs.clone();
@@ -61,7 +62,7 @@ pub(super) async fn start(
     Ok(Started { run_id, status, snapshot: Some(snapshot) })
 }
 
-async fn from_file(runs: &Runs, path: &Path) -> Result<String, Failure> {
+async fn from_file(runs: &Runs, path: &Path) -> Result<WorkflowId, Failure> {
     match register(runs, path).await {
         Ok(Some(workflow_id)) => Ok(workflow_id),
         Ok(None) => Err(Envelope::new(
@@ -79,8 +80,8 @@ async fn from_file(runs: &Runs, path: &Path) -> Result<String, Failure> {
 }
 
 /// Shows events until the run ends, or somebody is needed.
-async fn follow(runs: &Runs, run_id: &str, quiet: bool) -> Result<(), Failure> {
-    let mut following = runs.follow(TENANT, run_id, 0).map_err(|refusal| refused(&refusal))?;
+async fn follow(runs: &Runs, run_id: &RunId, quiet: bool) -> Result<(), Failure> {
+    let mut following = runs.follow(&Tenant::new(TENANT), run_id, 0).map_err(|refusal| refused(&refusal))?;
     let mut backlog = following.stored().map_err(|refusal| refused(&refusal))?;
     loop {
         let batch = match backlog.take() {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flow::id::RunId;
 use flow::run::RunStatus;
 use serde_json::{Map, Value, json};
 
@@ -32,7 +33,7 @@ pub(super) async fn start(
         arguments.workflow.clone()
     };
     let created = client.post("/v1/runs", &json!({"workflowId": workflow_id, "inputs": inputs})).await?;
-    let run_id = created["runId"].as_str().unwrap_or_default().to_owned();
+    let run_id = RunId::new(created["runId"].as_str().unwrap_or_default());
     if arguments.follow {
         follow(&client, &run_id, arguments.answering.json).await?;
     }
@@ -42,7 +43,7 @@ pub(super) async fn start(
 }
 
 /// Shows events until the run ends, or somebody is needed.
-async fn follow(client: &Client, run_id: &str, quiet: bool) -> Result<(), Failure> {
+async fn follow(client: &Client, run_id: &RunId, quiet: bool) -> Result<(), Failure> {
     let events = format!("/v1/runs/{run_id}/events?streamMode=debug");
     let show = |text: &str| {
         if !quiet {

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use canon::error::Envelope;
+use flow::id::Tenant;
 use host::runs::keys::{MIN_KEY_CHARACTERS, hash, new_key};
 use host::runs::{ApiKey, Runs, Scope};
 use host::system::{Clock as _, SystemClock, SystemEntropy};
@@ -87,7 +88,7 @@ pub(super) async fn prepare(
 async fn put(runs: &Runs, key: &str, id: &str) -> Result<(), Failure> {
     let known = ApiKey {
         id: id.to_owned(),
-        tenant: TENANT.to_owned(),
+        tenant: Tenant::new(TENANT),
         scopes: Scope::ALL.to_vec(),
         test: false,
         created_at: SystemClock.now_ms(),

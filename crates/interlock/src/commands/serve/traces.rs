@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use canon::error::Envelope;
+use flow::id::RunId;
 use flow::trace::Span;
 use host::runs::secrets::{SecretReference, SecretValue};
 use host::runs::{Ended, Runs};
@@ -151,7 +152,7 @@ impl Sender {
         self.send(&spans).await;
     }
 
-    async fn spans(&self, run_id: String) -> Vec<Span> {
+    async fn spans(&self, run_id: RunId) -> Vec<Span> {
         let runs = self.runs.clone();
         // A run that was deleted meanwhile has no trace.
         let read = tokio::task::spawn_blocking(move || runs.trace(&run_id).unwrap_or_default()).await;

@@ -28,8 +28,8 @@ pub(super) fn warn_of_silent(runs: &Runs) {
         Ok(silent) => {
             for SilentTrigger { tenant, workflow_id, trigger } in silent {
                 tracing::warn!(
-                    tenant,
-                    workflow_id,
+                    tenant = tenant.as_str(),
+                    workflow_id = workflow_id.as_str(),
                     trigger_id = trigger.id,
                     trigger_type = trigger.kind.as_str(),
                     "this trigger is enabled and never fires: its type is not served; register the workflow again without it"
@@ -45,10 +45,22 @@ pub(super) fn warn_of_silent(runs: &Runs) {
 fn told(heard: Heard) {
     match heard {
         Heard::Begun(Named { tenant, workflow_id, trigger_id, source }) => {
-            tracing::info!(tenant, workflow_id, trigger_id, source, "a trigger listens");
+            tracing::info!(
+                tenant = tenant.as_str(),
+                workflow_id = workflow_id.as_str(),
+                trigger_id,
+                source,
+                "a trigger listens"
+            );
         }
         Heard::Ended(Named { tenant, workflow_id, trigger_id, source }) => {
-            tracing::info!(tenant, workflow_id, trigger_id, source, "a trigger does not listen any more");
+            tracing::info!(
+                tenant = tenant.as_str(),
+                workflow_id = workflow_id.as_str(),
+                trigger_id,
+                source,
+                "a trigger does not listen any more"
+            );
         }
         Heard::DeadLetter {
             trigger: Named { tenant, workflow_id, trigger_id, source },
@@ -56,8 +68,8 @@ fn told(heard: Heard) {
             reason,
         } => {
             tracing::warn!(
-                tenant,
-                workflow_id,
+                tenant = tenant.as_str(),
+                workflow_id = workflow_id.as_str(),
                 trigger_id,
                 source,
                 message_id,

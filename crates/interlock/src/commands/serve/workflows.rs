@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use canon::{json, yaml};
+use flow::id::{Principal, Tenant, WorkflowId};
 use host::runs::{Caller, Runs, Scope};
 use serde_json::Value;
 use server::http::Fixtures;
@@ -43,8 +44,8 @@ pub(super) type Seen = BTreeMap<PathBuf, (SystemTime, u64)>;
 
 fn caller() -> Caller {
     Caller {
-        tenant: TENANT.to_owned(),
-        principal: "files".to_owned(),
+        tenant: Tenant::new(TENANT),
+        principal: Principal::new("files"),
         scopes: vec![Scope::ManifestWrite],
         test: false,
     }
@@ -90,7 +91,7 @@ pub(crate) fn read(path: &Path) -> Found {
 }
 
 /// Registers the workflow of a file; the reason where it is none that can be run.
-pub(crate) async fn register(runs: &Runs, path: &Path) -> Result<Option<String>, String> {
+pub(crate) async fn register(runs: &Runs, path: &Path) -> Result<Option<WorkflowId>, String> {
     match read(path) {
         Found::Run(document) => match runs.register(&caller(), &document).await {
             Ok(definition) => Ok(Some(definition.id.clone())),
@@ -129,7 +130,9 @@ async fn update(runs: &Runs, dirs: &[PathBuf], seen: &mut Seen, fixtures: &Fixtu
         }
         changed = true;
         match register(runs, &path).await {
-            Ok(Some(workflow_id)) => tracing::info!(file = %path.display(), workflow_id, "workflow loaded"),
+            Ok(Some(workflow_id)) => {
+                tracing::info!(file = %path.display(), workflow_id = workflow_id.as_str(), "workflow loaded")
+            }
             Ok(None) => {
                 tracing::info!(file = %path.display(), "workflow loaded, for agents over MCP");
             }

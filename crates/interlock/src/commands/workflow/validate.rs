@@ -4,6 +4,7 @@
 
 use canon::digest::Digest;
 use flow::definition::{Definition, Problem};
+use flow::id::WorkflowId;
 use guide::workflow::compile::{Compiled, Validation};
 use guide::workflow::compiled::CompiledWarning;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ use crate::settings::Settings;
 /// What was found out about a file.
 enum Checked {
     Guided(Box<Validation>),
-    Run(Result<(String, Digest, usize), Vec<Problem>>),
+    Run(Result<(WorkflowId, Digest, usize), Vec<Problem>>),
 }
 
 impl Checked {

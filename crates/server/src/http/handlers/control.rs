@@ -12,8 +12,8 @@ use super::super::route::Answered;
 pub(in super::super) async fn cancel(call: Call) -> Answered {
     call.only(&["reason"])?;
     let reason = call.body_text("reason")?;
-    let (runs, run_id) = (&call.state.runs, call.param("runId"));
-    let reply = runs.cancel(&call.caller, run_id, reason, call.keyed.as_ref()).await?;
+    let (runs, run_id) = (&call.state.runs, call.run_id());
+    let reply = runs.cancel(&call.caller, &run_id, reason, call.keyed.as_ref()).await?;
     Ok(answer::reply(reply, call.keyed.is_some()))
 }
 
@@ -36,8 +36,8 @@ pub(in super::super) async fn pause(call: Call) -> Answered {
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "drainPolicy"));
         }
     };
-    let (runs, run_id) = (&call.state.runs, call.param("runId"));
-    let reply = runs.pause(&call.caller, run_id, reason, policy, call.keyed.as_ref()).await?;
+    let (runs, run_id) = (&call.state.runs, call.run_id());
+    let reply = runs.pause(&call.caller, &run_id, reason, policy, call.keyed.as_ref()).await?;
     Ok(answer::reply(reply, call.keyed.is_some()))
 }
 
@@ -45,7 +45,7 @@ pub(in super::super) async fn pause(call: Call) -> Answered {
 pub(in super::super) async fn resume(call: Call) -> Answered {
     call.only(&["reason"])?;
     let reason = call.body_text("reason")?;
-    let (runs, run_id) = (&call.state.runs, call.param("runId"));
-    let reply = runs.resume(&call.caller, run_id, reason, call.keyed.as_ref()).await?;
+    let (runs, run_id) = (&call.state.runs, call.run_id());
+    let reply = runs.resume(&call.caller, &run_id, reason, call.keyed.as_ref()).await?;
     Ok(answer::reply(reply, call.keyed.is_some()))
 }

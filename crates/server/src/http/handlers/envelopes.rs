@@ -14,6 +14,7 @@ use ai::envelope::{
 use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;
 use axum::response::Response;
+use flow::id::RunId;
 use host::hands::Hands;
 use host::runs::{ApiCode, Refusal};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -115,7 +116,7 @@ fn accepted(call: &Call) -> Result<Response, &'static str> {
     // What the caller says came before, else what came before: in this process, or where the log of the run is asked, there.
     let known = |id: &str| match &log {
         Some(log) => from_log(log, id),
-        None => call.state.correlations.get(&call.caller.tenant, id),
+        None => call.state.correlations.get(call.caller.tenant.as_str(), id),
     };
     let prior = |id: &str| priors.get(id).cloned().or_else(|| known(id));
     let redactor = Redactor::new(canaries(body)?);
@@ -142,7 +143,7 @@ fn accepted(call: &Call) -> Result<Response, &'static str> {
         verdict.envelope.as_ref().filter(|_| verdict.outcome.status() == "accepted" && !verdict.is_recorded())
     {
         let prior = Prior { envelope_type: known.kind.clone(), outcome: outcome.clone() };
-        call.state.correlations.keep(&call.caller.tenant, known.correlation_id.clone(), prior);
+        call.state.correlations.keep(call.caller.tenant.as_str(), known.correlation_id.clone(), prior);
     }
     Ok(answer::json(200, &outcome))
 }
@@ -221,7 +222,7 @@ impl<'b> Projected<'b> {
 
     /// Records what follows, and says so in the outcome.
     fn record(&self, call: &Call, verdict: &mut Verdict, kinds: &Kinds) {
-        let (log, tenant) = (&call.state.test_log, &call.caller.tenant);
+        let (log, tenant) = (&call.state.test_log, call.caller.tenant.as_str());
         let projection = project(verdict, self.node_id, self.refusal_mode);
         let now = call.state.runs.now();
         let ids = projection.events.into_iter().map(|event| {
@@ -247,8 +248,8 @@ impl<'b> Projected<'b> {
 
 /// The events of a run, and those that were projected to it.
 fn logged(call: &Call, run_id: &str) -> Vec<Value> {
-    let mut events = seams::recorded(call, run_id).map(|(events, _)| events).unwrap_or_default();
-    events.extend(call.state.test_log.events(&call.caller.tenant, run_id));
+    let mut events = seams::recorded(call, &RunId::new(run_id)).map(|(events, _)| events).unwrap_or_default();
+    events.extend(call.state.test_log.events(call.caller.tenant.as_str(), run_id));
     events
 }
 

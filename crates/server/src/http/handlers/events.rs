@@ -14,6 +14,7 @@ use axum::response::IntoResponse as _;
 use axum::response::sse::{Event as Frame, Sse};
 use bytes::BytesMut;
 use flow::event::EventKind;
+use flow::id::RunId;
 use flow::stream::{StreamMode, StreamModes};
 use futures_util::stream::unfold;
 use host::runs::{ApiCode, Batch, Caller, Following, Refusal};
@@ -59,7 +60,7 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
     })?;
     let buffer = call.query.number("bufferMs", 0..=MAX_BUFFER_MS)?.filter(|milliseconds| *milliseconds > 0);
     let from = last_event_id(&call.headers)?.map_or(0, |last| last.min(MAX_SEQUENCE) + 1);
-    let run_id = call.param("runId").to_owned();
+    let run_id = call.run_id();
     let following = call.state.runs.follow(&call.caller.tenant, &run_id, from)?;
     if wants_json(&call.headers) {
         let filter = mode.is_some().then_some(&modes);
@@ -122,7 +123,7 @@ fn wants_json(headers: &HeaderMap) -> bool {
 }
 
 /// What was recorded so far, as one document: everything, or what the modes of a filter show.
-fn page(mut following: Following, filter: Option<&StreamModes>, call: &Call, run_id: &str) -> Answered {
+fn page(mut following: Following, filter: Option<&StreamModes>, call: &Call, run_id: &RunId) -> Answered {
     let mut body = BytesMut::from(&b"{\"events\":["[..]);
     let mut events: Vec<Arc<str>> = Vec::new();
     let (mut size, mut is_last) = (0, false);
@@ -169,7 +170,7 @@ enum Phase {
 struct Watch {
     state: Service,
     caller: Caller,
-    run_id: String,
+    run_id: RunId,
     following: Following,
     modes: StreamModes,
     messages: bool,
@@ -343,8 +344,9 @@ impl Watch {
 
     /// Ends a stream that cannot go on. Its reader comes back with `Last-Event-ID`; the log has the cause, under the request's id.
     fn fail(&mut self, refusal: &Refusal) {
-        let (run_id, cause) = (&*self.run_id, host::causes(refusal));
-        self.span.in_scope(|| tracing::error!(run.id = run_id, cause, "a stream of events broke off"));
+        let (run_id, cause) = (&self.run_id, host::causes(refusal));
+        self.span
+            .in_scope(|| tracing::error!(run.id = run_id.as_str(), cause, "a stream of events broke off"));
         self.end();
     }
 

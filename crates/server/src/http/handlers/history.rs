@@ -9,20 +9,20 @@ use super::super::route::Answered;
 
 /// `POST /v1/runs/{runId}:fork`
 pub(in super::super) async fn fork(call: Call) -> Answered {
-    let (runs, run_id) = (&call.state.runs, call.param("runId"));
-    let reply = runs.fork(&call.caller, run_id, &call.body, call.keyed.as_ref()).await?;
+    let (runs, run_id) = (&call.state.runs, call.run_id());
+    let reply = runs.fork(&call.caller, &run_id, &call.body, call.keyed.as_ref()).await?;
     Ok(answer::reply(reply, call.keyed.is_some()))
 }
 
 /// `GET /v1/runs/{runId}/annotations`
 pub(in super::super) async fn annotations(call: Call) -> Answered {
-    Ok(answer::json(200, &call.state.runs.annotations(&call.caller, call.param("runId"))?))
+    Ok(answer::json(200, &call.state.runs.annotations(&call.caller, &call.run_id())?))
 }
 
 /// `POST /v1/runs/{runId}/annotations`
 pub(in super::super) async fn annotate(call: Call) -> Answered {
-    let (runs, run_id) = (&call.state.runs, call.param("runId"));
-    let reply = runs.annotate(&call.caller, run_id, &call.body, call.keyed.as_ref()).await?;
+    let (runs, run_id) = (&call.state.runs, call.run_id());
+    let reply = runs.annotate(&call.caller, &run_id, &call.body, call.keyed.as_ref()).await?;
     Ok(answer::reply(reply, call.keyed.is_some()))
 }
 
@@ -30,7 +30,7 @@ pub(in super::super) async fn annotate(call: Call) -> Answered {
 pub(in super::super) async fn bundle(call: Call) -> Answered {
     let most = call.query.number("maxEvents", 0..=u64::MAX)?;
     let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-    Ok(answer::json(200, &call.state.runs.debug_bundle(&call.caller, call.param("runId"), most)?))
+    Ok(answer::json(200, &call.state.runs.debug_bundle(&call.caller, &call.run_id(), most)?))
 }
 
 /// `GET /v1/audit/verify`

@@ -22,8 +22,7 @@ pub(in super::super) async fn resolve(call: Call) -> Answered {
 
 /// `GET /v1/runs/{runId}/interrupts/{nodeId}`
 pub(in super::super) async fn inspect(call: Call) -> Answered {
-    let (run_id, node_id) = (call.param("runId"), call.param("nodeId"));
-    Ok(answer::json(200, &call.state.runs.connection(&call.caller, run_id, node_id)?))
+    Ok(answer::json(200, &call.state.runs.connection(&call.caller, &call.run_id(), &call.node_id())?))
 }
 
 /// `POST /v1/runs/{runId}/approvals/{nodeId}`: as before interrupts had a name, with the answer as the body itself.
@@ -37,8 +36,8 @@ pub(in super::super) async fn approve(call: Call) -> Answered {
 }
 
 async fn resolve_with(call: Call, value: Value) -> Answered {
-    let (runs, run_id, node_id) = (&call.state.runs, call.param("runId"), call.param("nodeId"));
-    let reply = runs.resolve(&call.caller, run_id, node_id, value, call.keyed.as_ref()).await?;
+    let (runs, run_id, node_id) = (&call.state.runs, call.run_id(), call.node_id());
+    let reply = runs.resolve(&call.caller, &run_id, &node_id, value, call.keyed.as_ref()).await?;
     Ok(answer::reply(reply, call.keyed.is_some()))
 }
 

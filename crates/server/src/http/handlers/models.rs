@@ -125,7 +125,8 @@ fn emitted(call: &Call, kind: &str, payload: &Value) -> Response {
         trust: None,
     };
     let run_id = text("runId").unwrap_or_default();
-    let event = call.state.test_log.append(&call.caller.tenant, run_id, &event, call.state.runs.now());
+    let event =
+        call.state.test_log.append(call.caller.tenant.as_str(), run_id, &event, call.state.runs.now());
     answer::json(200, &json!({"event": event}))
 }
 

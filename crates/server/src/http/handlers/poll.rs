@@ -31,8 +31,8 @@ pub(in super::super) async fn poll(call: Call) -> Answered {
     };
     let wait = call.query.number("timeout", 0..=MAX_WAIT_SECONDS)?.unwrap_or(WAIT_SECONDS);
     let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(MAX_EVENTS).min(MAX_EVENTS);
-    let run_id = call.param("runId");
-    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, from)?;
+    let run_id = call.run_id();
+    let mut following = call.state.runs.follow(&call.caller.tenant, &run_id, from)?;
     let mut page = Page { limit: usize::try_from(limit).unwrap_or(usize::MAX), ..Page::default() };
     while !page.is_full()
         && let Some(batch) = following.stored()?
@@ -40,7 +40,7 @@ pub(in super::super) async fn poll(call: Call) -> Answered {
         page.add(batch);
     }
     let is_at_its_end = |position: u64| -> Result<bool, Refusal> {
-        let (status, next) = call.state.runs.status(&call.caller, run_id)?;
+        let (status, next) = call.state.runs.status(&call.caller, &run_id)?;
         Ok(status.is_terminal() && next <= position)
     };
     if page.events.is_empty() && !is_at_its_end(following.position())? {

@@ -251,7 +251,7 @@ async fn put_archive(call: &Call, shelf: Arc<Shelf>) -> Answered {
             body: &body,
         };
         let accepted = check(&request, &rules)?;
-        let publisher = Publisher { id: &tenant, may_publish_core };
+        let publisher = Publisher { id: tenant.as_str(), may_publish_core };
         let published = shelf.publish(&accepted, &body, publisher, now)?;
         Ok::<_, PublishRefusal>((published, accepted.integrity))
     });
@@ -293,7 +293,7 @@ async fn changed(
     };
     let tenant = call.caller.tenant.clone();
     let may_publish_core = call.caller.may(Scope::Admin);
-    let work = move || change(&name, &version, Publisher { id: &tenant, may_publish_core });
+    let work = move || change(&name, &version, Publisher { id: tenant.as_str(), may_publish_core });
     match on_a_thread(work).await? {
         Ok(()) => {
             note(call, action, &Value::Null).await?;
@@ -377,7 +377,7 @@ async fn rotate_key(call: &Call, shelf: Arc<Shelf>) -> Answered {
     })?;
     let tenant = call.caller.tenant.clone();
     let may_publish_core = call.caller.may(Scope::Admin);
-    let work = move || shelf.rotate(&name, &request, Publisher { id: &tenant, may_publish_core });
+    let work = move || shelf.rotate(&name, &request, Publisher { id: tenant.as_str(), may_publish_core });
     match on_a_thread(work).await? {
         Ok(key) => {
             note(call, "pack.key_rotated", &json!({"kid": key.kid})).await?;

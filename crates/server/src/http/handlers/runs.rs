@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut as _, BytesMut};
+use flow::id::{ArtifactId, RunId, WorkflowId};
 use flow::run::RunStatus;
 use flow::store::RunFilter;
 use flow::trace::TraceParent;
@@ -53,7 +54,7 @@ pub(in super::super) async fn create(call: Call) -> Answered {
 
 /// `GET /v1/runs/{runId}`
 pub(in super::super) async fn read(call: Call) -> Answered {
-    let (snapshot, tag) = call.state.runs.read_tagged(&call.caller, call.param("runId"))?;
+    let (snapshot, tag) = call.state.runs.read_tagged(&call.caller, &call.run_id())?;
     let tag = format!("\"{tag}\"");
     if let Some(tag) = encoding::matches(&call.headers, &tag) {
         let mut response = Response::new(Body::empty());
@@ -79,7 +80,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
             Refusal::new(ApiCode::ValidationError, message).detail("field", "status")
         })?),
     };
-    if call.query.text("tenantId").is_some_and(|tenant| tenant != call.caller.tenant) {
+    if call.query.text("tenantId").is_some_and(|tenant| call.caller.tenant != tenant) {
         return Err(Refusal::new(ApiCode::Forbidden, "the key is of another tenant; leave `tenantId` out"));
     }
     let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
@@ -88,7 +89,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     let before = call.query.text("cursor").map(|cursor| cursors.decode(tenant, cursor)).transpose()?;
     let filter = RunFilter {
         status,
-        workflow_id: call.query.text("workflowId").map(str::to_owned),
+        workflow_id: call.query.text("workflowId").map(WorkflowId::new),
         tag: call.query.text("tag").map(str::to_owned),
         waiting: false,
         before,
@@ -116,13 +117,14 @@ pub(super) fn join<'a>(body: &mut BytesMut, texts: impl IntoIterator<Item = &'a 
 
 /// `GET /v1/runs/{runId}/artifacts/{artifactId}`
 pub(in super::super) async fn artifact(call: Call) -> Answered {
-    let document = call.state.runs.artifact(&call.caller, call.param("runId"), call.param("artifactId"))?;
+    let artifact_id = ArtifactId::new(call.param("artifactId"));
+    let document = call.state.runs.artifact(&call.caller, &call.run_id(), &artifact_id)?;
     Ok(answer::json_bytes(200, answer::shared(document)))
 }
 
 /// `GET /v1/runs/{runId}/ancestry`
 pub(in super::super) async fn ancestry(call: Call) -> Answered {
-    Ok(answer::json(200, &call.state.runs.ancestry(&call.caller, call.param("runId"))?))
+    Ok(answer::json(200, &call.state.runs.ancestry(&call.caller, &call.run_id())?))
 }
 
 /// `GET /v1/runs/{runId}:diff`
@@ -131,5 +133,6 @@ pub(in super::super) async fn diff(call: Call) -> Answered {
         let message = "`against`, the id of the run to compare with, is required";
         return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "against"));
     };
-    Ok(answer::json(200, &call.state.runs.difference(&call.caller, call.param("runId"), against)?))
+    let against = RunId::new(against);
+    Ok(answer::json(200, &call.state.runs.difference(&call.caller, &call.run_id(), &against)?))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use canon::digest::Digest;
 use flow::event::EventKind;
+use flow::id::RunId;
 use flow::trace::{Attribute, Span};
 use host::runs::create::Creation;
 use host::runs::{ApiCode, Refusal};
@@ -25,9 +26,9 @@ const PARENT: &str = "conformance-seam-fanout";
 
 /// `GET /v1/host/sample/test/runs/{runId}/events`
 pub(in super::super) async fn events(call: Call) -> Answered {
-    let run_id = call.param("runId");
-    let beside = call.state.test_log.events(&call.caller.tenant, run_id);
-    let mut events = match recorded(&call, run_id) {
+    let run_id = call.run_id();
+    let beside = call.state.test_log.events(call.caller.tenant.as_str(), run_id.as_str());
+    let mut events = match recorded(&call, &run_id) {
         Ok((events, _)) => events,
         // Seams record for runs that are none, too.
         Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
@@ -56,10 +57,11 @@ pub(in super::super) async fn spans(call: Call) -> Answered {
     let Some(run_id) = call.query.text("runId") else {
         return Err(Refusal::new(ApiCode::ValidationError, "`runId` is required").detail("field", "runId"));
     };
-    let beside = call.state.test_log.spans(&call.caller.tenant, run_id);
+    let beside = call.state.test_log.spans(call.caller.tenant.as_str(), run_id);
+    let run_id = RunId::new(run_id);
     // Somebody else's run is none.
-    let mut spans: Vec<Value> = match call.state.runs.read(&call.caller, run_id) {
-        Ok(_) => call.state.runs.trace(run_id)?.iter().map(span).collect(),
+    let mut spans: Vec<Value> = match call.state.runs.read(&call.caller, &run_id) {
+        Ok(_) => call.state.runs.trace(&run_id)?.iter().map(span).collect(),
         Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
         Err(refusal) => return Err(refusal),
     };
@@ -86,7 +88,7 @@ fn span(span: &Span) -> Value {
 
 /// `GET /v1/host/sample/test/runs/{runId}/variables`
 pub(in super::super) async fn variables(call: Call) -> Answered {
-    let (snapshot, _) = call.state.runs.read(&call.caller, call.param("runId"))?;
+    let (snapshot, _) = call.state.runs.read(&call.caller, &call.run_id())?;
     let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or_default();
     Ok(answer::json(200, &json!({"variables": snapshot["variables"]})))
 }
@@ -98,8 +100,8 @@ pub(in super::super) async fn set_variables(call: Call) -> Answered {
         let message = "`variables`, an object of names and values, is required";
         return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "variables"));
     };
-    let (runs, run_id) = (&call.state.runs, call.param("runId"));
-    let reply = runs.assign(&call.caller, run_id, variables.clone(), call.keyed.as_ref()).await?;
+    let (runs, run_id) = (&call.state.runs, call.run_id());
+    let reply = runs.assign(&call.caller, &run_id, variables.clone(), call.keyed.as_ref()).await?;
     Ok(answer::reply(reply, call.keyed.is_some()))
 }
 
@@ -108,7 +110,7 @@ pub(in super::super) async fn bundle(call: Call) -> Answered {
     let Some(run_id) = call.body.get("runId").and_then(Value::as_str) else {
         return Err(Refusal::new(ApiCode::ValidationError, "`runId`, a text, is required"));
     };
-    let mut bundle = call.state.runs.debug_bundle(&call.caller, run_id, None)?;
+    let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id), None)?;
     // Some readers look one level deeper.
     bundle["bundle"] = bundle.clone();
     Ok(answer::json(200, &bundle))
@@ -153,9 +155,9 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
     let body = json!({"workflowId": parent});
     let created = call.state.runs.create(&call.caller, &body, Creation::default(), None).await?;
     let created: Value = serde_json::from_slice(&created.body).unwrap_or_default();
-    let run_id = created["runId"].as_str().unwrap_or_default();
+    let run_id = RunId::new(created["runId"].as_str().unwrap_or_default());
     let late = |_| Refusal::unavailable("the children did not end in time", 1);
-    let (events, run) = timeout(LONGEST, ended(&call, run_id)).await.map_err(late)??;
+    let (events, run) = timeout(LONGEST, ended(&call, &run_id)).await.map_err(late)??;
     Ok(answer::json(200, &joined(&events, &run, &ids, &children)))
 }
 
@@ -188,7 +190,7 @@ fn workflow(id: &str, nodes: &[Value], edges: &Value) -> Value {
 }
 
 /// The events so far, and the place after them.
-pub(super) fn recorded(call: &Call, run_id: &str) -> Result<(Vec<Value>, u64), Refusal> {
+pub(super) fn recorded(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, u64), Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0)?;
     let mut events = Vec::new();
     while let Some(batch) = following.stored()? {
@@ -198,7 +200,7 @@ pub(super) fn recorded(call: &Call, run_id: &str) -> Result<(Vec<Value>, u64), R
 }
 
 /// Waits for the end of a run.
-async fn ended(call: &Call, run_id: &str) -> Result<(Vec<Value>, Value), Refusal> {
+async fn ended(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, Value), Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0)?;
     while following.stored()?.is_some() {}
     while following.next().await?.is_some() {}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use canon::time::Timestamp;
+use flow::id::SubscriptionId;
 use host::runs::{ApiCode, Caller, Refusal};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -60,7 +61,7 @@ pub(in super::super) async fn call(call: Call) -> Answered {
 /// The subscriptions of the tenant, by the service that everybody else uses.
 async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Value>) -> Answered {
     let runs = &call.state.runs;
-    let caller = Caller { tenant: tenant.as_str().to_owned(), ..call.caller.clone() };
+    let caller = Caller { tenant: flow::id::Tenant::new(tenant.as_str()), ..call.caller.clone() };
     let done = match op {
         "register" => {
             let body = Value::Object(args.clone());
@@ -72,7 +73,9 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
         "list" => runs.webhooks(&caller),
         "unregister" => {
             let id = args.get("webhookId").and_then(Value::as_str).unwrap_or_default();
-            runs.delete_webhook(&caller, id, None, None).await.map(|_| json!({"ok": true}))
+            runs.delete_webhook(&caller, &SubscriptionId::new(id), None, None)
+                .await
+                .map(|_| json!({"ok": true}))
         }
         _ => return Ok(invalid("`op` is one of register, list, unregister")),
     };
@@ -85,7 +88,7 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
 
 /// `POST /v1/host/sample/fs/read`
 pub(in super::super) async fn read_file(call: Call) -> Answered {
-    let tenant = call.body.get("tenantId").and_then(Value::as_str).unwrap_or(&call.caller.tenant);
+    let tenant = call.body.get("tenantId").and_then(Value::as_str).unwrap_or(call.caller.tenant.as_str());
     let tenant = match Tenant::new(tenant) {
         Ok(tenant) => tenant,
         Err(error) => return Ok(invalid(&error.message)),

@@ -3,6 +3,7 @@
 //! A tool is a workflow, begun with `POST /v1/runs`, or what a workflow exposes to clients of MCP. Only the caller's own are there.
 
 use flow::definition::{CalledType, Definition, ExposedType, Family, NodeType, VariableKind};
+use flow::id::WorkflowId;
 use host::hands::Hands;
 use host::runs::exposed::Exposure;
 use host::runs::{ApiCode, Refusal, Scope};
@@ -49,9 +50,9 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool, reach)));
     }
     // Sorted by id: those of MCP come first.
-    let mut last = after.strip_prefix("workflow:").map(str::to_owned);
+    let mut last = after.strip_prefix("workflow:").map(WorkflowId::new);
     while workflows && tools.len() <= MAX_LISTED {
-        let page = call.state.runs.workflow_page(&call.caller, last.as_deref(), MAX_LISTED)?;
+        let page = call.state.runs.workflow_page(&call.caller, last.as_ref(), MAX_LISTED)?;
         let Some((id, _)) = page.last() else { break };
         last = Some(id.clone());
         let looks = page.iter().map(|(id, _)| call.state.runs.workflow_look(&call.caller, id));
@@ -84,7 +85,7 @@ pub(in super::super) async fn read(call: Call) -> Answered {
             all.tools.get_key_value(name).map(|(name, tool)| of_exposed(name, tool, reach))
         }
         Some(("workflow", id)) => {
-            let look = call.state.runs.workflow_look(&call.caller, id).ok();
+            let look = call.state.runs.workflow_look(&call.caller, &WorkflowId::new(id)).ok();
             look.and_then(|look| look.checked.ok()).map(|workflow| of_workflow(&workflow, reach))
         }
         _ => None,

@@ -1,5 +1,7 @@
 //! Subscriptions.
 
+use flow::id::{SubscriptionId, Tenant};
+
 use super::super::answer;
 use super::super::exchange::Call;
 use super::super::route::Answered;
@@ -17,8 +19,9 @@ pub(in super::super) async fn register(call: Call) -> Answered {
 
 /// `DELETE /v1/webhooks/{webhookId}`
 pub(in super::super) async fn delete(call: Call) -> Answered {
-    let (webhook_id, tenant) = (call.param("webhookId"), call.query.text("tenantId"));
+    let webhook_id = SubscriptionId::new(call.param("webhookId"));
+    let tenant = call.query.text("tenantId").map(Tenant::new);
     let keyed = call.keyed.as_ref();
-    let reply = call.state.runs.delete_webhook(&call.caller, webhook_id, tenant, keyed).await?;
+    let reply = call.state.runs.delete_webhook(&call.caller, &webhook_id, tenant.as_ref(), keyed).await?;
     Ok(answer::reply(reply, keyed.is_some()))
 }

@@ -1,5 +1,6 @@
 //! Who gets in, and what those who do not learn.
 
+use flow::id::Tenant;
 use flow::store::RunStore as _;
 use host::runs::Scope;
 use host::runs::keys::{self, ApiKey};
@@ -109,7 +110,7 @@ async fn each_route_is_opened_by_its_own_scopes_and_by_no_others() {
         let text = format!("ilk_live_scoped_{name:0>20}");
         let key = ApiKey {
             id: name,
-            tenant: "a".to_owned(),
+            tenant: Tenant::new("a"),
             scopes,
             test: false,
             created_at: 0,
@@ -162,7 +163,7 @@ async fn tenants_do_not_see_each_other() {
 async fn whoever_is_turned_away_is_in_the_audit_log() {
     let host = Host::start().await;
     let entries = |tenant: &str| {
-        let entries = host.store.audit(tenant, 0, 100, 100).unwrap();
+        let entries = host.store.audit(&Tenant::new(tenant), 0, 100, 100).unwrap();
         let entries = entries.iter().map(|entry| serde_json::from_slice::<Value>(&entry.entry).unwrap());
         let denied = entries.filter(|entry| entry["action"] == "request.denied");
         denied.map(|entry| entry["details"].clone()).collect::<Vec<_>>()

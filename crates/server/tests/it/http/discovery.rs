@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flow::id::WorkflowId;
 use host::hands::agents::Agents;
 use serde_json::Value;
 use server::http::{Settings, capability_names};
@@ -16,7 +17,7 @@ async fn open(host: &Host, path: &str) -> Answer {
 #[tokio::test]
 async fn discovery_is_open_and_says_what_the_profiles_look_for() {
     let host = Host::start().await;
-    host.fixtures.set(["conformance-noop", "mine", "openwop-smoke-x"].map(str::to_owned));
+    host.fixtures.set(["conformance-noop", "mine", "openwop-smoke-x"].map(WorkflowId::new));
     let answer = open(&host, "/.well-known/openwop").await;
     let document = answer.expect(200);
     assert_eq!(answer.header("cache-control"), Some("public, max-age=300"));
@@ -38,7 +39,7 @@ async fn discovery_is_open_and_says_what_the_profiles_look_for() {
 #[tokio::test]
 async fn the_document_fulfils_the_predicates_of_the_profiles_that_are_served() {
     let host = Host::start().await;
-    host.fixtures.set(["conformance-noop".to_owned()]);
+    host.fixtures.set([WorkflowId::new("conformance-noop")]);
     let said = open(&host, "/.well-known/openwop").await.expect(200);
     let list = |pointer: &str| said.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
     let has = |pointer: &str, item: &str| list(pointer).contains(&item.into());
@@ -90,7 +91,7 @@ async fn discovery_has_a_tag_that_changes_with_what_it_says() {
     assert_eq!(first.header("etag"), Some(tag.as_str()));
     let unchanged = host.send("GET", "/.well-known/openwop", &[("if-none-match", &tag)], None).await;
     assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
-    host.fixtures.set(["conformance-noop".to_owned()]);
+    host.fixtures.set([WorkflowId::new("conformance-noop")]);
     let changed = host.send("GET", "/.well-known/openwop", &[("if-none-match", &tag)], None).await;
     changed.expect(200);
     assert_ne!(changed.header("capabilities-etag"), Some(tag.as_str()));

@@ -1,6 +1,7 @@
 //! Answers to what runs wait for, by key and by token.
 
 use canon::time::Timestamp;
+use flow::id::{InterruptId, NodeId, Principal, RunId};
 use flow::token::{Intent, InterruptToken};
 use serde_json::{Value, json};
 
@@ -11,9 +12,9 @@ use super::service::{Host, KEY, READER, TESTER, gate, workflow};
 fn anonymous_token(run_id: &str, interrupt: &Value) -> String {
     let text = |name: &str| interrupt[name].as_str().unwrap().to_owned();
     let token = InterruptToken {
-        run_id: run_id.to_owned(),
-        node_id: text("nodeId"),
-        interrupt_id: text("interruptId"),
+        run_id: RunId::new(run_id),
+        node_id: NodeId::new(text("nodeId")),
+        interrupt_id: InterruptId::new(text("interruptId")),
         expires_at: u64::MAX >> 12,
         intent: Intent::Resolve,
         holder: None,
@@ -129,8 +130,8 @@ async fn a_token_is_good_for_what_it_was_made_for_until_its_time_is_over() {
         assert!(looked.get(member).is_some(), "{member}");
     }
     let made = |intent: Intent, expires_at: u64, secret: u8| {
-        let (run_id, node_id) = (run_id.clone(), "gate".to_owned());
-        let interrupt_id = interrupt["interruptId"].as_str().unwrap().to_owned();
+        let (run_id, node_id) = (RunId::new(run_id.as_str()), NodeId::new("gate"));
+        let interrupt_id = InterruptId::new(interrupt["interruptId"].as_str().unwrap());
         InterruptToken { run_id, node_id, interrupt_id, expires_at, intent, holder: None }.sign(&[secret; 32])
     };
     let never = u64::MAX >> 12;
@@ -332,6 +333,6 @@ async fn tokens_are_issued_for_what_they_can_do() {
         let token = token_of(&host, KEY, &run_id).await;
         let token = InterruptToken::verify(&token, &[[7; 32]], Timestamp(0)).unwrap();
         assert_eq!(serde_json::to_value(token.intent).unwrap(), intent, "{id}");
-        assert_eq!(token.holder.as_deref(), Some("full"), "{id}");
+        assert_eq!(token.holder, Some(Principal::new("full")), "{id}");
     }
 }

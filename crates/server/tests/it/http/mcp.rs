@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 use canon::time::Timestamp;
+use flow::id::Tenant;
 use guide::record::SessionId;
 use host::runs::keys::{self, ApiKey};
 use host::runs::{Scope, SessionKeys};
@@ -37,7 +38,7 @@ async fn connect(host: &Host, key: &str) -> Connection {
 async fn put_key(host: &Host, key: &str, scopes: &[Scope], session: Option<&str>) {
     let known = ApiKey {
         id: format!("key-{}", &key[key.len() - 4..]),
-        tenant: "a".to_owned(),
+        tenant: Tenant::new("a"),
         scopes: scopes.to_vec(),
         test: false,
         created_at: 0,
@@ -242,7 +243,7 @@ async fn a_key_for_one_session_opens_that_session_and_nothing_else() {
     let session = own["run"]["sessionId"].as_str().unwrap();
     let recorded = "ilk_live_for-one-session";
     put_key(&host, recorded, Scope::ALL, Some(session)).await;
-    let minted = host.runs.session_keys().mint("a", session, Timestamp(u64::MAX));
+    let minted = host.runs.session_keys().mint(&Tenant::new("a"), session, Timestamp(u64::MAX));
     for key in [recorded, minted.as_str()] {
         let agent = connect(&host, key).await;
         let offered = agent.0.list_all_tools().await.unwrap();
@@ -309,14 +310,14 @@ async fn a_key_for_a_session_that_was_not_made_here_or_is_over_opens_nothing() {
     let host = Host::start().await;
     let own = connect(&host, KEY).await.call("start_workflow", start()).await.facts;
     let session = own["run"]["sessionId"].as_str().unwrap();
-    let foreign = SessionKeys::new(vec![[8; 32]]).mint("a", session, Timestamp(u64::MAX));
-    let over = SessionKeys::new(vec![SECRET]).mint("a", session, Timestamp(1));
+    let foreign = SessionKeys::new(vec![[8; 32]]).mint(&Tenant::new("a"), session, Timestamp(u64::MAX));
+    let over = SessionKeys::new(vec![SECRET]).mint(&Tenant::new("a"), session, Timestamp(1));
     let message = call("continue_workflow", advance(&own));
     for key in [foreign, over] {
         send(&host, &key, &[], &message).await.refused(401, "unauthenticated");
     }
     // The session of one tenant is none of another.
-    let strayed = SessionKeys::new(vec![SECRET]).mint("b", session, Timestamp(u64::MAX));
+    let strayed = SessionKeys::new(vec![SECRET]).mint(&Tenant::new("b"), session, Timestamp(u64::MAX));
     let refused = send(&host, &strayed, &[], &message).await.expect(200);
     assert_eq!(refused["result"]["isError"], true, "{refused}");
     assert_eq!(refused["result"]["structuredContent"]["code"], "TOKEN_BAD_SIGNATURE", "{refused}");

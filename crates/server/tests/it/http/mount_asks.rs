@@ -7,6 +7,7 @@ mod client;
 mod library;
 mod trust;
 
+use flow::id::Tenant;
 use host::runs::Scope;
 use host::runs::keys::{self, ApiKey};
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ async fn waiting_run(host: &Host, workflow_id: &str) -> String {
 async fn put_key(host: &Host, text: &str, id: &str, scopes: Vec<Scope>) {
     let key = ApiKey {
         id: id.to_owned(),
-        tenant: "a".to_owned(),
+        tenant: Tenant::new("a"),
         scopes,
         test: false,
         created_at: 0,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
+use flow::id::Tenant;
 use host::hands::mcp::{Invocation, Servers, invoke};
 use host::hands::{Hands, Options};
 use host::runs::secrets::{SecretError, SecretValue, Secrets};
@@ -30,11 +31,11 @@ use super::service::{Host, KEY, workflow};
 struct Known(BTreeMap<&'static str, &'static str>);
 
 impl Secrets for Known {
-    fn resolve(&self, _: &str, id: &str) -> Result<SecretValue, SecretError> {
+    fn resolve(&self, _: &Tenant, id: &str) -> Result<SecretValue, SecretError> {
         self.0.get(id).map(|value| SecretValue::new((*value).to_owned())).ok_or(SecretError::Unknown)
     }
 
-    fn known(&self) -> Vec<(String, String)> {
+    fn known(&self) -> Vec<(Tenant, String)> {
         Vec::new()
     }
 }
@@ -205,9 +206,11 @@ async fn serve(counting: Counting) -> SocketAddr {
     address
 }
 
+static TENANT: LazyLock<Tenant> = LazyLock::new(|| Tenant::new("a"));
+
 fn call<'i>(tool: &'i str, again: bool) -> Invocation<'i> {
     Invocation {
-        tenant: "a",
+        tenant: &TENANT,
         server: None,
         tool,
         args: json!({}),

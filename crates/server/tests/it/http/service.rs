@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
+use flow::id::Tenant;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::{Tenants, WorkspaceRoots};
 use host::hands::agents::Agents;
@@ -302,13 +303,13 @@ pub(crate) const CANARY: (&str, &str) = ("openwop-conformance-canary-secret", "a
 struct Canary;
 
 impl Secrets for Canary {
-    fn resolve(&self, _: &str, id: &str) -> Result<SecretValue, SecretError> {
+    fn resolve(&self, _: &Tenant, id: &str) -> Result<SecretValue, SecretError> {
         let known = [CANARY, ("mcp-key", KEY)].into_iter().find(|(known, _)| *known == id);
         known.map(|(_, value)| SecretValue::new(value.to_owned())).ok_or(SecretError::Unknown)
     }
 
-    fn known(&self) -> Vec<(String, String)> {
-        vec![("a".to_owned(), CANARY.0.to_owned())]
+    fn known(&self) -> Vec<(Tenant, String)> {
+        vec![(Tenant::new("a"), CANARY.0.to_owned())]
     }
 }
 
@@ -359,7 +360,7 @@ async fn put_keys(runs: &Runs) {
     for (text, id, tenant, scopes, revoked_at, expires_at) in cases {
         let key = ApiKey {
             id: id.to_owned(),
-            tenant: tenant.to_owned(),
+            tenant: Tenant::new(tenant),
             scopes,
             test: text == TESTER,
             created_at: 0,

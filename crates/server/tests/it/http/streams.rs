@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flow::id::Tenant;
 use flow::store::{Change, Commit, RunStore as _};
 use host::runs::Scope;
 use host::runs::keys::{self, ApiKey};
@@ -354,7 +355,7 @@ async fn what_a_key_opened_ends_with_it() {
         let text = "ilk_live_000000000000000000000099";
         let mut key = ApiKey {
             id: "passing".to_owned(),
-            tenant: "a".to_owned(),
+            tenant: Tenant::new("a"),
             scopes: scopes(),
             test: false,
             created_at: 0,

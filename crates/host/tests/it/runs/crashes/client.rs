@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flow::id::{NodeId, RunId};
 use host::runs::create::Creation;
 use host::runs::{Keyed, Refusal, Reply, Runs};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ pub(super) struct Client {
     /// The answers that it heard, by its own key.
     heard: BTreeMap<String, Value>,
     /// The events that it saw, by run.
-    seen: BTreeMap<String, Vec<Value>>,
+    seen: BTreeMap<RunId, Vec<Value>>,
 }
 
 impl Client {
@@ -36,37 +37,37 @@ impl Client {
     }
 
     /// Creates a run, and gives its id.
-    pub(super) async fn create(&mut self, runs: &Runs, key: &str, workflow_id: &str) -> String {
+    pub(super) async fn create(&mut self, runs: &Runs, key: &str, workflow_id: &str) -> RunId {
         let request = json!({"workflowId": workflow_id});
         let created = self
             .ask(key, &request, async |keyed| {
                 runs.create(&caller("acme"), &request, Creation::default(), keyed).await
             })
             .await;
-        let run_id = created["runId"].as_str().unwrap().to_owned();
+        let run_id = RunId::new(created["runId"].as_str().unwrap());
         self.look(runs, &run_id);
         run_id
     }
 
     /// Accepts what a node asks for.
-    pub(super) async fn accept(&mut self, runs: &Runs, key: &str, run_id: &str) {
+    pub(super) async fn accept(&mut self, runs: &Runs, key: &str, run_id: &RunId) {
         let answer = json!({"action": "accept"});
         self.ask(key, &answer, async |keyed| {
-            runs.resolve(&caller("acme"), run_id, "gate", answer.clone(), keyed).await
+            runs.resolve(&caller("acme"), run_id, &NodeId::new("gate"), answer.clone(), keyed).await
         })
         .await;
         self.look(runs, run_id);
     }
 
     /// Looks at the events of a run. What was seen once is still there.
-    pub(super) fn look(&mut self, runs: &Runs, run_id: &str) {
+    pub(super) fn look(&mut self, runs: &Runs, run_id: &RunId) {
         let now = events(runs, "acme", run_id);
         let before = self.seen.insert(run_id.to_owned(), now.clone()).unwrap_or_default();
         assert_eq!(now.get(..before.len()), Some(&before[..]), "{run_id}: events that were shown are gone");
     }
 
     /// Waits for the end of a run, which is the one that is expected.
-    pub(super) async fn end(&mut self, runs: &Runs, run_id: &str, expected: &str) {
+    pub(super) async fn end(&mut self, runs: &Runs, run_id: &RunId, expected: &str) {
         let log = to_the_end(runs, run_id).await;
         self.look(runs, run_id);
         assert_eq!(log.last().unwrap()["type"], expected, "{run_id}: {log:?}");

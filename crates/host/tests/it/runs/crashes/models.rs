@@ -1,6 +1,7 @@
 //! The host dies at every commit of a run that asks a model. No answer is paid for twice.
 
 use flow::event::EventKind;
+use flow::id::NodeId;
 use serde_json::{Value, json};
 
 use super::super::envelopes::{asking, question};
@@ -108,7 +109,7 @@ fn no_question_of_a_model_is_lost_asked_twice_or_paid_for_twice_whenever_the_hos
                     until(runs, &run_id, waits_or_is_over).await;
                     let answer = json!({"answers": {"q1": "Ulm", "q2": "now"}});
                     // It may have been answered in the life before.
-                    let _ = runs.resolve(&by, &run_id, "ask", answer, None).await;
+                    let _ = runs.resolve(&by, &run_id, &NodeId::new("ask"), answer, None).await;
                     to_the_end(runs, &run_id).await;
                     run = snapshot(runs, &by, &run_id);
                     log = events(runs, "acme", &run_id);

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
+use flow::id::RunId;
 use serde_json::Value;
 
 /// What it was told, by the id of the delivery: the same one may come twice, and says the same then.
@@ -54,10 +55,13 @@ impl Receiver {
     }
 
     /// The events of a run that it was told, in order and each once.
-    pub(super) fn told(&self, run_id: &str) -> Vec<Value> {
+    pub(super) fn told(&self, run_id: &RunId) -> Vec<Value> {
         let told = self.told.lock().unwrap();
-        let mut events: Vec<Value> =
-            told.values().filter(|body| body["runId"] == run_id).map(|body| body["event"].clone()).collect();
+        let mut events: Vec<Value> = told
+            .values()
+            .filter(|body| body["runId"] == run_id.as_str())
+            .map(|body| body["event"].clone())
+            .collect();
         events.sort_by_key(|event| event["sequence"].as_u64());
         events
     }

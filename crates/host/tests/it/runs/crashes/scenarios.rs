@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use flow::engine::DrainPolicy;
 use flow::event::EventKind;
+use flow::id::RunId;
 use flow::store::RunStore;
 use host::runs::Runs;
 use serde_json::{Value, json};
@@ -85,7 +86,7 @@ pub(super) async fn effects(scene: Scene<'_>) {
 }
 
 /// The one child of a run, once it waits for an answer.
-async fn waiting_child(scene: &Scene<'_>, run_id: &str) -> String {
+async fn waiting_child(scene: &Scene<'_>, run_id: &RunId) -> RunId {
     let child = loop {
         match scene.store.children(run_id).unwrap().pop() {
             Some(child) => break child,
@@ -158,14 +159,14 @@ pub(super) async fn forks(scene: Scene<'_>) {
         .client
         .ask("replay", &replay, async |keyed| scene.runs.fork(&by, &run_id, &replay, keyed).await)
         .await;
-    scene.client.end(scene.runs, replayed["runId"].as_str().unwrap(), "run.completed").await;
+    scene.client.end(scene.runs, &RunId::new(replayed["runId"].as_str().unwrap()), "run.completed").await;
     let branched = scene
         .client
         .ask("branch", &branch, async |keyed| scene.runs.fork(&by, &run_id, &branch, keyed).await)
         .await;
     let branched = branched["runId"].as_str().unwrap();
-    scene.client.accept(scene.runs, "accept the branch", branched).await;
-    scene.client.end(scene.runs, branched, "run.completed").await;
+    scene.client.accept(scene.runs, "accept the branch", &RunId::new(branched)).await;
+    scene.client.end(scene.runs, &RunId::new(branched), "run.completed").await;
 }
 
 pub(super) async fn subscription(scene: Scene<'_>) {

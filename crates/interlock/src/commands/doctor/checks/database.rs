@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flow::id::RunId;
 use host::runs::audit::Anchors;
 use host::runs::{ApiKey, Scope};
 use host::system::{Clock as _, SystemClock};
@@ -59,7 +60,8 @@ fn whole(database: &Inspection, name: &'static str) -> Check {
     }
     let mut found = Vec::new();
     if !damage.runs.is_empty() {
-        let named = damage.runs[..damage.runs.len().min(MAX_DAMAGED)].join(", ");
+        let named: Vec<&str> = damage.runs.iter().take(MAX_DAMAGED).map(RunId::as_str).collect();
+        let named = named.join(", ");
         let more = if damage.runs.len() > MAX_DAMAGED { ", …" } else { "" };
         found.push(format!("{} of {runs} runs cannot be read ({named}{more})", damage.runs.len()));
     }
@@ -88,7 +90,8 @@ fn audit_log(database: &Inspection, data_dir: &Path) -> Check {
     let mut signed = 0_usize;
     for tenant in anchors.tenants() {
         let anchor = anchors.of(&tenant).at_sequence();
-        let whose = if tenant.is_empty() { "the host".to_owned() } else { format!("tenant {tenant}") };
+        let whose =
+            if tenant.as_str().is_empty() { "the host".to_owned() } else { format!("tenant {tenant}") };
         let (Some(at), Ok((last, checkpoint))) = (anchor, database.audit_ends(&tenant)) else {
             return Check::fail(NAME, format!("the log of {whose} cannot be read"), RESTORE);
         };

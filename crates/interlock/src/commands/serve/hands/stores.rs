@@ -75,7 +75,9 @@ fn embedded(options: &Options, directory: &Path) -> Result<Surfaces, OpenError> 
 fn url(members: &BTreeMap<String, String>, secrets: &dyn Secrets) -> Result<String, String> {
     let reference = members.get("url").and_then(|url| url.strip_prefix("secret:"));
     let name = reference.ok_or("`url` is a reference, as in `secret:orders-url`")?;
-    let value = secrets.resolve(TENANT, name).map_err(|error| format!("`secret:{name}`: {error}"))?;
+    let value = secrets
+        .resolve(&flow::id::Tenant::new(TENANT), name)
+        .map_err(|error| format!("`secret:{name}`: {error}"))?;
     Ok(value.expose().to_owned())
 }
 

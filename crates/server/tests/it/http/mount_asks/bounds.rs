@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flow::id::{Principal, RunId, Tenant};
 use host::runs::Scope;
 use serde_json::{Value, json};
 use server::http::Settings;
@@ -158,11 +159,11 @@ async fn a_host_that_stops_ends_the_call_and_not_the_run() {
     host.stop().await;
     assert_eq!(calling.waits("ask").await, run_id);
     let caller = host::runs::Caller {
-        tenant: "a".to_owned(),
-        principal: "full".to_owned(),
+        tenant: Tenant::new("a"),
+        principal: Principal::new("full"),
         scopes: Scope::ALL.to_vec(),
         test: false,
     };
-    let open = host.runs.open_interrupts(&caller, &run_id).unwrap();
+    let open = host.runs.open_interrupts(&caller, &RunId::new(run_id)).unwrap();
     assert_eq!(open[0].node_id, "ask");
 }
