@@ -51,18 +51,18 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(Style::new().italic());
 
-/// The machine room under work that agents do and people answer for.
+/// Durable workflows and guided sessions for AI agents, with human approval.
 #[derive(Debug, Parser)]
 #[command(name = "interlock", version, styles = STYLES, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "\
 Exit codes:
-  0  done
-  1  the answer is no: refused, invalid, blocked, damaged, not shown
-  2  usage, unreadable or unparsable input, or an I/O error
+  0  success
+  1  negative result: rejected, invalid, blocked, damaged, not shown
+  2  usage error, unreadable or unparsable input, or an I/O error
 
 Settings come from flags, then the environment (INTERLOCK_HOME), then config.toml, then
-defaults; `interlock doctor` prints each value and where it came from.
-Colours are used on a terminal only, and never when NO_COLOR is set.
+defaults; `interlock doctor` prints each value and its origin.
+Colors are used only on a terminal, and never if NO_COLOR is set.
 Run `interlock help COMMAND` for examples of a command.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -215,5 +215,51 @@ mod tests {
             }
             waiting.extend(nested);
         }
+    }
+
+    /// The rows of the reference about a command, such as `pack new NAME …` for `pack new`, and the section that it may have.
+    fn entries<'a>(reference: &'a str, command: &str) -> Vec<&'a str> {
+        let called = [format!("`{command} "), format!("`{command}`")];
+        let title = format!("`interlock {command}`");
+        let rows = reference.split("\n| ").filter(|row| called.iter().any(|call| row.contains(call)));
+        rows.chain(reference.split("\n## ").filter(|section| section.starts_with(&title))).collect()
+    }
+
+    #[test]
+    fn every_command_and_option_is_in_the_reference() {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command-line.md");
+        let reference = std::fs::read_to_string(page).unwrap();
+        let mut missing = Vec::new();
+        let mut waiting: Vec<_> = Arguments::command()
+            .get_subcommands()
+            .map(|command| (command.get_name().to_owned(), command.clone()))
+            .collect();
+        while let Some((name, command)) = waiting.pop() {
+            let nested = command.get_subcommands();
+            waiting.extend(nested.map(|nested| (format!("{name} {}", nested.get_name()), nested.clone())));
+            if command.is_subcommand_required_set() {
+                continue;
+            }
+            let about = entries(&reference, &name);
+            if about.is_empty() {
+                missing.push(format!("`{name}`"));
+            }
+            for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
+                let spellings = [
+                    option.get_long().map(|long| format!("--{long}")),
+                    option.get_short().map(|short| format!("-{short} ")),
+                ];
+                let is_common =
+                    matches!(option.get_id().as_str(), "data_dir" | "config" | "json" | "help" | "version");
+                let mut spellings = spellings.into_iter().flatten().peekable();
+                if is_common || spellings.peek().is_none() {
+                    continue;
+                }
+                if !spellings.any(|spelling| about.iter().any(|line| line.contains(&spelling))) {
+                    missing.push(format!("`{name}`: {}", option.get_id()));
+                }
+            }
+        }
+        assert!(missing.is_empty(), "docs/command-line.md lacks {missing:?}");
     }
 }
