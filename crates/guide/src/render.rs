@@ -111,6 +111,9 @@ impl Writer<'_> {
         }
         sections.extend(bullets("Guidance", &self.step.guidance));
         let told = Told(self.facts.blockers);
+        if self.step.read_only {
+            sections.push("**READ-ONLY (System):** do not change files in this step.".to_owned());
+        }
         sections.extend(requirements::delegations(&self.step.delegations, self.context));
         sections.extend(requirements::output(workflow, self.step, self.context, told));
         sections.extend(requirements::assessments(workflow, self.step, told));

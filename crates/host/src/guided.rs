@@ -10,6 +10,7 @@ mod cut_notes;
 mod gaps;
 pub mod linked;
 mod missing_context;
+mod open_run;
 mod place;
 mod portability;
 mod proceed;
@@ -33,6 +34,7 @@ use storage::files::{Loaded, SessionFiles};
 use storage::index::{Index, Projection};
 use tokio::sync::Notify;
 
+pub use open_run::OpenRun;
 pub use portability::{ImportOutcome, SalvagedExport};
 pub use refusal::{GuidedErrorCode, Refusal, is_failure};
 pub use tenants::{DEFAULT_TENANT, Tenants, is_tenant_name};

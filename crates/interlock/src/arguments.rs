@@ -3,6 +3,7 @@
 mod backup;
 mod demo;
 mod doctor;
+mod hook;
 mod key;
 mod mcp;
 mod pack;
@@ -23,6 +24,7 @@ use crate::failure::Reporting;
 pub(crate) use backup::Backup;
 pub(crate) use demo::Demo;
 pub(crate) use doctor::Doctor;
+pub(crate) use hook::{Hook, HookClient};
 pub(crate) use key::{Key, KeyCommand, NewApiKey};
 pub(crate) use mcp::{Client, ClientTarget, ConfigScope, Mcp, McpCommand, McpInstall, McpUninstall};
 pub(crate) use pack::{
@@ -89,6 +91,7 @@ pub(crate) struct Globals {
 pub(crate) enum Command {
     Serve(Serve),
     Mcp(Mcp),
+    Hook(Hook),
     Demo(Demo),
     Run(Run),
     Compose(Compose),
@@ -179,7 +182,7 @@ impl Command {
                 None => Reporting::Words,
                 Some(command) => command.answering().reporting(),
             },
-            Self::Serve(_) | Self::Demo(_) => Reporting::Words,
+            Self::Hook(_) | Self::Serve(_) | Self::Demo(_) => Reporting::Words,
             Self::Run(run) => run.answering.reporting(),
             Self::Backup(backup) => backup.answering.reporting(),
             Self::Compose(compose) => compose.reporting(),

@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod compose;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod hook;
 pub(crate) mod key;
 pub(crate) mod mcp;
 pub(crate) mod pack;

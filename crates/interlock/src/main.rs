@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Run(run) => commands::run::run(run, &globals),
         Command::Backup(backup) => commands::backup::run(backup, &globals),
         Command::Mcp(mcp) => commands::mcp::run(mcp, &globals),
+        Command::Hook(hook) => commands::hook::run(hook, &globals),
         Command::Compose(compose) => commands::compose::run(compose),
         Command::Workflow(workflow) => commands::workflow::run(&workflow.command, &globals),
         Command::Session(session) => commands::session::run(&session.command, &globals),

@@ -179,6 +179,9 @@ pub struct Step {
     /// Whether it may go without notes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notes_optional: bool,
+    /// Whether no file may be changed in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
     /// The functions that it cites, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub function_references: Vec<String>,

@@ -296,7 +296,7 @@ pub(super) fn rehydrate_call(session: &Session, keyring: &Keyring, node: &Node) 
 }
 
 /// Whether a run of this autonomy stops for what the pending step needs of the user.
-fn awaits_user(
+pub(super) fn awaits_user(
     workflow: &CompiledWorkflow,
     state: &EngineState,
     context: &Map<String, Value>,

@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod expand;
 mod guided_node;
+mod hook;
 mod house;
 mod key;
 mod killed;

@@ -180,6 +180,7 @@ impl Emitter {
             assessment_refs: step.assessment_refs,
             assessment_consequences: step.assessment_consequences,
             notes_optional: step.notes_optional.or(inherited.notes_optional).unwrap_or(false),
+            read_only: step.read_only.unwrap_or(false),
             function_references: names,
             model_tier: step.model_tier,
             delegations,

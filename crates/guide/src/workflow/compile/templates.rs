@@ -229,6 +229,7 @@ impl Expander {
             inner.agent_role = inner.agent_role.take().or_else(|| step.agent_role.clone());
             inner.model_tier = inner.model_tier.or(step.model_tier);
             inner.notes_optional = inner.notes_optional.or(step.notes_optional);
+            inner.read_only = inner.read_only.or(step.read_only);
         });
         nodes.append(&mut expanded);
     }
@@ -425,6 +426,7 @@ fn parallel(step: &ParallelStep, path: String, provenance: &StepProvenance, scop
     bare.require_confirmation.clone_from(&step.require_confirmation);
     bare.user_dependencies.clone_from(&step.user_dependencies);
     bare.notes_optional = step.notes_optional;
+    bare.read_only = step.read_only;
     let mut draft = Draft::new(path, bare, provenance.clone());
     draft.delegations.clone_from(&step.parallel_delegations);
     draft.synthesis.clone_from(&step.synthesis);

@@ -69,6 +69,7 @@ fn follow(draft: &Draft, suffix: &str, verb: &str, prompt: String) -> Box<Draft>
     let mut step = StandardStep::bare(id, format!("{verb}: {}", draft.step.title), prompt);
     step.run_condition.clone_from(&draft.step.run_condition);
     step.notes_optional = Some(true);
+    step.read_only = draft.step.read_only;
     step.model_tier = draft.step.model_tier;
     let provenance = StepProvenance {
         source: StepSource::FeatureInjected,

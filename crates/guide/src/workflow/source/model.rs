@@ -188,6 +188,9 @@ pub struct StandardStep {
     /// Whether it may go without notes; what its loop says, without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,
+    /// Whether no file may be changed in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
     /// Functions of this step alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub function_definitions: Vec<FunctionDefinition>,
@@ -234,6 +237,7 @@ impl StandardStep {
             assessment_refs: Vec::new(),
             assessment_consequences: Vec::new(),
             notes_optional: None,
+            read_only: None,
             function_definitions: Vec::new(),
             function_calls: Vec::new(),
             function_references: Vec::new(),
@@ -387,6 +391,9 @@ pub struct ParallelStep {
     /// Whether it may go without notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,
+    /// Whether no file may be changed in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
 }
 
 /// The `type` of a parallel step.

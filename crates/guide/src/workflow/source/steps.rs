@@ -110,6 +110,7 @@ fn standard(reader: &mut Reader, o: &mut Object<'_>) -> StandardStep {
         assessment_refs: o.texts(reader, "assessmentRefs", 1..=64),
         assessment_consequences: o.list(reader, "assessmentConsequences", 0..=10, definitions::consequence),
         notes_optional: o.flag(reader, "notesOptional"),
+        read_only: o.flag(reader, "readOnly"),
         function_definitions: definitions::functions(reader, o),
         function_calls: o.list(reader, "functionCalls", 0..=MAX_ITEMS, definitions::call),
         function_references: o.list(reader, "functionReferences", 0..=MAX_ITEMS, function_reference),
@@ -270,6 +271,7 @@ fn parallel(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
         require_confirmation: confirmation(reader, o),
         user_dependencies: user_dependencies(reader, o),
         notes_optional: o.flag(reader, "notesOptional"),
+        read_only: o.flag(reader, "readOnly"),
     }
 }
 
@@ -287,6 +289,7 @@ fn placeholder(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
         require_confirmation: None,
         user_dependencies: Vec::new(),
         notes_optional: None,
+        read_only: None,
     }
 }
 
