@@ -131,9 +131,19 @@ impl Envelope {
         self
     }
 
-    /// The code, one of a closed list.
+    /// The code, one of a closed list. To branch on it, use [`Envelope::has_code`] or [`Envelope::code_in`].
     pub fn code(&self) -> &'static str {
         self.code
+    }
+
+    /// Whether this is its code.
+    pub fn has_code(&self, code: impl ErrorCode) -> bool {
+        self.code == code.as_str()
+    }
+
+    /// The code as a member of a closed list; nothing where it is of another list.
+    pub fn code_in<C: ErrorCode>(&self) -> Option<C> {
+        C::ALL.iter().copied().find(|code| self.has_code(*code))
     }
 
     /// What happened.

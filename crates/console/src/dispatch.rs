@@ -21,7 +21,7 @@ use crate::console::Shared;
 use crate::door::{self, Session};
 use crate::page::{Answer, Page};
 use crate::provider::{self, Handler, Provider};
-use crate::{layout, live, parts};
+use crate::{layout, live, parts, status};
 
 /// The largest form, in bytes. The inputs of a run have at most as many.
 const MAX_FORM_BYTES: usize = 1 << 20;
@@ -247,7 +247,7 @@ pub(crate) fn see(path: &str) -> Response {
 /// The page of a request that was not answered. A failure of the host is logged with its causes, and the page has the id to find it
 /// by.
 fn failed(refusal: Refusal, parts: &Parts) -> Page {
-    if refusal.code.status() < 500 {
+    if !refusal.is_host_failure() {
         return refused(&refusal);
     }
     let (code, cause) = (refusal.code.as_str(), host::causes(&refusal));
@@ -259,14 +259,7 @@ fn failed(refusal: Refusal, parts: &Parts) -> Page {
 }
 
 pub(crate) fn refused(refusal: &Refusal) -> Page {
-    let status = StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let title = match refusal.code.status() {
-        403 => "Not allowed",
-        404 => "Not found",
-        409 | 410 => "Too late",
-        400..500 => "That did not work",
-        _ => "Something went wrong",
-    };
+    let kind = refusal.code.kind();
     let body = html! {
         p.notice.bad role="alert" { (refusal.message) }
         @if !refusal.details.is_empty() {
@@ -274,12 +267,11 @@ pub(crate) fn refused(refusal: &Refusal) -> Page {
         }
         p.muted { "Code " code { (refusal.code.as_str()) } }
     };
-    Page::new(title, body).status(status)
+    Page::new(status::title(kind), body).status(status::of(kind))
 }
 
 fn plain(refusal: &Refusal) -> Response {
-    let status = StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
-    (status, refusal.message.clone()).into_response()
+    (status::of(refusal.code.kind()), refusal.message.clone()).into_response()
 }
 
 /// A path that nothing is at: perhaps because a module is not ready.

@@ -38,6 +38,7 @@ mod pages;
 mod parts;
 mod provider;
 mod setting;
+mod status;
 
 pub use self::call::Call;
 pub use self::console::{Console, Facts, Options};

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use canon::digest::Digest;
+use canon::error::ErrorCode;
 use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -18,7 +19,6 @@ use crate::definition::{Definition, NodeIndex};
 use crate::engine::DrainPolicy;
 use crate::engine::bounds::Rounds;
 use crate::event::Event;
-use crate::failure::FailureCode;
 use crate::id::{ArtifactId, InterruptId, NodeId, Principal, RunId, WorkflowId};
 use crate::run::{RunStatus, SharedGenesis};
 
@@ -265,12 +265,17 @@ pub struct RunError {
 }
 
 impl RunError {
-    /// A failure of the engine's own.
-    pub fn of(code: FailureCode, message: impl Into<String>) -> Self {
+    /// A failure with a code of a closed list.
+    pub fn of(code: impl ErrorCode, message: impl Into<String>) -> Self {
         Self::new(code.as_str(), message)
     }
 
-    /// An error without details.
+    /// Whether this is its code.
+    pub fn has_code(&self, code: impl ErrorCode) -> bool {
+        self.code == code.as_str()
+    }
+
+    /// A failure with a code that an author, a module or a recorded event chose.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), details: None }
     }

@@ -15,6 +15,7 @@
 //! ```
 
 pub mod agents;
+pub mod failure;
 mod idempotency;
 pub mod installed;
 pub mod ledger;

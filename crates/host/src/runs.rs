@@ -90,7 +90,7 @@ use self::places::Places;
 pub use self::places::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
 use self::recovery::Recovery;
 pub use self::recovery::RecoveryProgress;
-pub use self::refusal::{ApiCode, Refusal};
+pub use self::refusal::{ApiCode, Refusal, RefusalKind};
 use self::secrets::{Resolved, Secrets};
 pub use self::session_keys::{SessionGrant, SessionKeys};
 use self::traces::Traces;

@@ -38,6 +38,7 @@ mod routes;
 mod serve;
 mod shelves;
 mod state;
+pub(crate) mod status;
 mod table;
 mod test_log;
 mod timed;
@@ -49,6 +50,7 @@ pub use self::discovery::capability_names;
 pub use self::serve::{serve, serve_router};
 pub use self::shelves::{Shelf, Shelves};
 pub use self::state::{Fixtures, Guides, HttpState, Options, Settings};
+pub use self::status::status;
 
 /// Answers one request that came without a connection.
 pub async fn answer_one(

@@ -17,7 +17,7 @@ use maud::{Markup, html};
 use super::{Session, link};
 use crate::call::Fields;
 use crate::console::Shared;
-use crate::{layout, parts};
+use crate::{layout, parts, status};
 
 /// The longest key that is looked up.
 const MAX_KEY_BYTES: usize = 1024;
@@ -77,9 +77,7 @@ pub(super) fn begin(console: &Shared, key: Digest) -> Result<HeaderValue, Refusa
 
 /// The page that asks for a key.
 pub(super) fn show(console: &Shared, parts: &Parts, wanted: &str, refusal: Option<&Refusal>) -> Response {
-    let status = refusal.map_or(StatusCode::OK, |refusal| {
-        StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::BAD_REQUEST)
-    });
+    let status = refusal.map_or(StatusCode::OK, |refusal| status::of(refusal.code.kind()));
     visited(console, parts, status, |token| form(token, wanted, refusal))
 }
 

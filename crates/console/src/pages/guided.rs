@@ -50,7 +50,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// What the guided service refused, as a page says it.
 fn refused(refusal: guided::Refusal) -> Refusal {
     let envelope = refusal.into_envelope();
-    let code = if envelope.code() == StoreErrorCode::SessionUnknown.as_str() {
+    let code = if envelope.has_code(StoreErrorCode::SessionUnknown) {
         ApiCode::NotFound
     } else {
         ApiCode::InternalError

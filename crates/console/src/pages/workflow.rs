@@ -6,7 +6,7 @@ use flow::definition::Definition;
 use flow::id::WorkflowId;
 use guide::workflow::compiled::{CompiledWorkflow, SequenceItem};
 use guide::workflow::source::MAX_LOOP_DEPTH;
-use host::catalogue::Found;
+use host::catalogue::{CatalogueErrorCode, Found};
 use host::runs::{ApiCode, Refusal, WorkflowLook};
 use maud::{Markup, html};
 
@@ -132,7 +132,7 @@ pub(crate) async fn guided(call: Arc<Call>) -> Result<Answer, Refusal> {
 
 /// A workflow that there is and that is not valid, or that there is not.
 fn invalid(call: &Call, envelope: &canon::error::Envelope) -> Result<Page, Refusal> {
-    if envelope.code() == "NOT_FOUND" {
+    if envelope.has_code(CatalogueErrorCode::NotFound) {
         let message =
             "there is no workflow of this id here; one of a project counts only where an agent works in it";
         return Err(Refusal::new(ApiCode::WorkflowNotFound, message));

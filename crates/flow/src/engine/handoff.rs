@@ -74,7 +74,7 @@ impl Turn<'_> {
     fn recorded_violation(&self) -> Option<RunError> {
         let error = self.recorded.as_ref()?.failure(self.state.next_sequence)?;
         let codes = [FailureCode::HandoffTaskSchemaViolation, FailureCode::HandoffReturnSchemaViolation];
-        codes.iter().any(|code| code.as_str() == error.code).then_some(error)
+        codes.iter().any(|code| error.has_code(*code)).then_some(error)
     }
 
     /// Records that control went to the agent behind a worker, where that is another one than the one that decided.

@@ -14,6 +14,7 @@ use guide::record::{Event, EventData, OutputChannel, OutputPayload, SessionId};
 use guide::state::{Node, Run, SessionState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use storage::StoreErrorCode;
 use storage::files::Ended;
 use tokio::sync::Notify;
 
@@ -76,7 +77,7 @@ impl Guided {
         match self.start_as(session_id, request) {
             Ok(_) => Ok(()),
             // Somebody was quicker, with the same facts: the id is derived from them.
-            Err(refusal) if refusal.envelope().code() == "SESSION_EXISTS" => Ok(()),
+            Err(refusal) if refusal.envelope().has_code(StoreErrorCode::SessionExists) => Ok(()),
             Err(refusal) => Err(refusal),
         }
     }

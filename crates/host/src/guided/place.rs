@@ -9,6 +9,7 @@ use guide::token::{
     self, CheckpointPayload, Keyring, Position, RunDescription, Token, TokenError, TokenKind,
 };
 use serde_json::json;
+use storage::StoreErrorCode;
 use storage::files::Loaded;
 use storage::index::PositionKey;
 
@@ -136,7 +137,9 @@ impl Guided {
     ) -> Result<Place, Refusal> {
         let unknown = || TokenError::UnknownNode { session: session_id.clone(), node: node_id.clone() };
         let session = match self.sessions.current(&self.files, session_id) {
-            Err(refusal) if refusal.envelope().code() == "SESSION_UNKNOWN" => return Err(unknown().into()),
+            Err(refusal) if refusal.envelope().has_code(StoreErrorCode::SessionUnknown) => {
+                return Err(unknown().into());
+            }
             other => other?,
         };
         {

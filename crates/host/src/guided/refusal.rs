@@ -43,7 +43,7 @@ impl Refusal {
 /// Whether an envelope says that the host failed, and not its caller. What passes by itself, such as a session that another process
 /// holds, is not a failure.
 pub fn is_failure(envelope: &Envelope) -> bool {
-    if let Some(code) = StoreErrorCode::ALL.iter().find(|code| code.as_str() == envelope.code()) {
+    if let Some(code) = envelope.code_in::<StoreErrorCode>() {
         return match code {
             StoreErrorCode::SessionNotHealthy
             | StoreErrorCode::StoreIo
@@ -61,7 +61,7 @@ pub fn is_failure(envelope: &Envelope) -> bool {
             | StoreErrorCode::StoreTooLarge => false,
         };
     }
-    envelope.code() == GuidedErrorCode::Internal.as_str()
+    envelope.has_code(GuidedErrorCode::Internal)
 }
 
 impl std::fmt::Display for Refusal {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{Asked, Performed};
+use crate::hands::failure::ExecutorErrorCode;
 
 /// Makes the key of a node.
 pub(super) fn perform(asked: Asked<'_>) -> Performed {
@@ -19,7 +20,7 @@ pub(super) fn perform(asked: Asked<'_>) -> Performed {
         "hash" => Ok(json!({"key": shown(&Sha256::digest(payload.to_string()))})),
         _ => {
             let message = "a key that is made up anew is no key: `mode` is `composite` or `hash`";
-            Err(RunError::new("CONFIG_INVALID", message))
+            Err(RunError::of(ExecutorErrorCode::ConfigInvalid, message))
         }
     })
 }

@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 use self::session::Session;
 pub use self::tool::{Invocation, invoke};
 use super::{Asked, Performed, not_served};
+use crate::hands::failure::ExecutorErrorCode;
 use crate::runs::secrets::Secrets;
 
 /// How long a request may take, in milliseconds: where nobody says, and the bounds of what may be said.
@@ -108,13 +109,15 @@ impl Servers {
         let Some(server) = self.servers.get(id).filter(|_| known) else {
             let message =
                 "no MCP server of this id is registered here; the settings name them under `mcp.servers`";
-            return Err(RunError::new("mcp_server_not_registered", message));
+            return Err(RunError::of(ExecutorErrorCode::McpServerNotRegistered, message));
         };
         let bearer = match &server.secret {
             None => None,
             Some(secret) => {
                 let value = self.secrets.resolve(tenant, secret);
-                let value = value.map_err(|error| RunError::new("credential_required", error.to_string()))?;
+                let value = value.map_err(|error| {
+                    RunError::of(ExecutorErrorCode::CredentialRequired, error.to_string())
+                })?;
                 Some(format!("Bearer {}", value.expose()))
             }
         };
@@ -197,7 +200,7 @@ pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<
         answer
     });
     Performed::plain(match (called, read.await) {
-        (CalledType::McpPing, Err(error)) if error.code != "mcp_server_not_registered" => {
+        (CalledType::McpPing, Err(error)) if !error.has_code(ExecutorErrorCode::McpServerNotRegistered) => {
             Ok(json!({"ok": false, "roundtripMs": null, "reason": error.code}))
         }
         (CalledType::McpPing, Ok(_)) => Ok(json!({"ok": true, "roundtripMs": milliseconds(begun)})),
@@ -283,7 +286,7 @@ async fn within<T>(
 ) -> Result<T, RunError> {
     let late = |_| {
         let message = format!("the MCP server did not answer within {} ms", patience.as_millis());
-        RunError::new("mcp_timeout", message)
+        RunError::of(ExecutorErrorCode::McpTimeout, message)
     };
     tokio::time::timeout(patience, work).await.map_err(late)?
 }

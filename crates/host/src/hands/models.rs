@@ -41,6 +41,7 @@ use self::door::Door;
 pub use self::providers::{Provider, Wire};
 use super::agents::belt::Belt;
 use super::{Asked, Performed};
+use crate::hands::failure::ExecutorErrorCode;
 use crate::runs::secrets::Secrets;
 
 /// The provider that pretends.
@@ -273,7 +274,8 @@ impl Models {
 
     fn resolve(&self, tenant: &Tenant, id: &str) -> Result<crate::runs::secrets::SecretValue, RunError> {
         let resolved = self.options.secrets.resolve(tenant, id);
-        resolved.map_err(|error| RunError::new("credential_required", format!("`{id}`: {error}")))
+        resolved
+            .map_err(|error| RunError::of(ExecutorErrorCode::CredentialRequired, format!("`{id}`: {error}")))
     }
 }
 

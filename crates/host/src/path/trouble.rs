@@ -1,11 +1,13 @@
 //! What can go wrong on the way: the node fails, or it is tried again.
 
-use canon::error::Retry;
+use canon::error::{Envelope, Retry};
 use flow::engine::GuideFailure;
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use flow::store::Cause;
+use guide::token::TokenErrorCode;
 use serde_json::{Map, Value, json};
+use storage::StoreErrorCode;
 
 use crate::guided::Refusal;
 
@@ -47,19 +49,36 @@ pub(super) fn of_session(session: &str, refusal: &Refusal) -> Trouble {
 
 fn told(code: FailureCode, refusal: &Refusal, mut details: Value) -> Trouble {
     let envelope = refusal.envelope();
-    let passes = matches!(
-        envelope.code(),
-        "STORE_BUSY"
-            | "STORE_IO"
-            | "STORE_FULL"
-            | "STORE_READ_ONLY"
-            | "SESSION_LOCKED"
-            | "TOKEN_SESSION_LOCKED"
-    );
-    if passes {
+    if passes(envelope) {
         return Trouble::Later(Cause::new(refusal.clone()));
     }
     details["code"] = envelope.code().into();
     let error = RunError::of(code, envelope.message()).with(details);
     Trouble::Failed(GuideFailure { error, is_retryable: envelope.retry_hint() != Retry::NotRetryable })
+}
+
+/// Whether the trouble ends by itself, or with an operator's help, so that the step is retried: the session is locked, or the disk
+/// cannot be used now.
+fn passes(envelope: &Envelope) -> bool {
+    match envelope.code_in::<StoreErrorCode>() {
+        Some(
+            StoreErrorCode::SessionLocked
+            | StoreErrorCode::StoreBusy
+            | StoreErrorCode::StoreIo
+            | StoreErrorCode::StoreFull
+            | StoreErrorCode::StoreReadOnly,
+        ) => true,
+        Some(
+            StoreErrorCode::SessionNotHealthy
+            | StoreErrorCode::SessionUnknown
+            | StoreErrorCode::SessionExists
+            | StoreErrorCode::SessionMoved
+            | StoreErrorCode::StoreNewerVersion
+            | StoreErrorCode::StoreDamaged
+            | StoreErrorCode::StoreObjectMissing
+            | StoreErrorCode::StoreObjectDamaged
+            | StoreErrorCode::StoreTooLarge,
+        ) => false,
+        None => envelope.has_code(TokenErrorCode::SessionLocked),
+    }
 }

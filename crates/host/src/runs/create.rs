@@ -400,7 +400,7 @@ mod tests {
             let expected = super::super::advance::refused(refusal.clone());
             let told = Refusal::from(BeginError::Refused(refusal));
             assert_eq!(told, expected);
-            assert!(told.code.status() < 500 && told.retry_after.is_none(), "{told}");
+            assert!(!told.is_host_failure() && told.retry_after.is_none(), "{told}");
         }
         let failed = Refusal::from(BeginError::from(CommitError::Store(Cause::new("disk I/O error"))));
         assert_eq!(failed.code, ApiCode::InternalError);

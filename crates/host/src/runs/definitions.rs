@@ -159,7 +159,7 @@ impl Runs {
         let document = json::read(document, &limits());
         let document = document.map_err(|error| {
             let cause = format!("{} at byte {} of definition {digest}", error.code(), error.position.offset);
-            Refusal::new(ApiCode::InternalError, "the workflow cannot be read").because(Cause::new(cause))
+            Refusal::damaged("the workflow cannot be read").because(Cause::new(cause))
         })?;
         // It was checked when it was registered. What the host serves now is for the runs of it to find out.
         let definition = Definition::load(&document, self.limits().max_pattern_bytes)

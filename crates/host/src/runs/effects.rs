@@ -88,7 +88,7 @@ impl Runs {
     ) {
         let mut backoff = Backoff::new();
         while let Err(refusal) = act().await {
-            if refusal.code.status() < 500 {
+            if !refusal.is_host_failure() {
                 return;
             }
             let (attempt, pause) = backoff.failed();
@@ -128,7 +128,7 @@ impl Runs {
         if self.is_newborn(&child.run_id, parent_id) {
             let begun = self.advance_boxed(&child.run_id, Input::Create, Vec::new()).await;
             // One that the store could not take is begun again.
-            if begun.as_ref().err().is_none_or(|refusal| refusal.code.status() < 500) {
+            if begun.as_ref().err().is_none_or(|refusal| !refusal.is_host_failure()) {
                 self.has_begun(&child.run_id, parent_id);
             }
             begun?;

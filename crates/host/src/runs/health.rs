@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use canon::time::Timestamp;
 use flow::store::CommitError;
 
-use super::{ApiCode, Refusal, Runs};
+use super::{Refusal, Runs};
 
 /// How long one failed write makes the host unready while nothing else is written. Afterwards it counts as ready until a write
 /// fails again.
@@ -89,18 +89,12 @@ impl Runs {
 
     /// Notes that a record was damaged, where that is why a run could not be read.
     pub(super) fn noting_damage<T>(&self, read: Result<T, Refusal>) -> Result<T, Refusal> {
-        if let Err(refusal) = &read
-            && refusal.code == ApiCode::InternalError
-            && refusal.message.contains(UNREADABLE)
-        {
+        if read.as_ref().is_err_and(Refusal::is_damage) {
             self.inner.health.damaged.store(true, Ordering::Relaxed);
         }
         read
     }
 }
-
-/// What refusals say that come of a record which is there and not what was written.
-const UNREADABLE: &str = "cannot be read";
 
 #[cfg(test)]
 mod tests {

@@ -81,15 +81,21 @@ impl Runs {
     }
 
     /// Ends a request with a key that was refused. A refusal that the same request would always meet is recorded, and given again;
-    /// one that may be mended is not. Where another request with the key was quicker, its answer is ours.
+    /// one that may be mended is not. `reply` writes the answer in the caller's protocol. Where another request with the key was quicker,
+    /// its answer is ours.
     ///
     /// # Errors
     /// The refusal itself, always: only the answer of somebody quicker is none.
-    pub async fn conclude(&self, keyed: &Keyed, refusal: Refusal) -> Result<Reply, Refusal> {
+    pub async fn conclude(
+        &self,
+        keyed: &Keyed,
+        refusal: Refusal,
+        reply: impl FnOnce(&Refusal) -> Reply,
+    ) -> Result<Reply, Refusal> {
         if !refusal.is_final() {
             return Err(refusal);
         }
-        let reply = Reply::new(refusal.code.status(), &refusal.body());
+        let reply = reply(&refusal);
         let Some(answer) = self.record(Some(keyed), &reply) else { return Err(refusal) };
         match self.commit(vec![answer]).await {
             Err(CommitError::KeyTaken) => match self.replay(Some(keyed)) {

@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::feed::Feed;
 use super::heavy::{INLINE_BYTES, Place, on_a_thread};
-use super::{ApiCode, Refusal, Runs};
+use super::{Refusal, Runs};
 
 /// Into how many parts the map is divided, so that requests for different runs seldom meet.
 const SHARDS: usize = 64;
@@ -174,8 +174,7 @@ pub(super) fn genesis_in(row: &RunRow) -> Result<Genesis, Refusal> {
 
 /// A snapshot that this program cannot read.
 pub(super) fn unreadable_snapshot(error: &serde_json::Error) -> Refusal {
-    Refusal::new(ApiCode::InternalError, "the snapshot of the run cannot be read")
-        .because(Cause::of_json(error))
+    Refusal::damaged("the snapshot of the run cannot be read").because(Cause::of_json(error))
 }
 
 /// An event of the log that this program cannot read. Where the mistake is, and never the text around it.
@@ -186,11 +185,11 @@ pub(super) fn unreadable_event(error: wire::DecodeError) -> Refusal {
         }
         error @ wire::DecodeError::Member(_) => Cause::new(error),
     };
-    Refusal::new(ApiCode::InternalError, "an event of the run cannot be read").because(cause)
+    Refusal::damaged("an event of the run cannot be read").because(cause)
 }
 
 fn broken(what: &str) -> Refusal {
-    Refusal::new(ApiCode::InternalError, format!("the record of the run cannot be read: {what}"))
+    Refusal::damaged(format!("the record of the run cannot be read: {what}"))
 }
 
 #[cfg(test)]

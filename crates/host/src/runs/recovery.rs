@@ -125,7 +125,7 @@ impl Runs {
         let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
         let recovered = Box::pin(self.advance(run_id, input, Ask::default(), nothing)).await;
         if let Err(refusal) = recovered
-            && refusal.code.status() >= 500
+            && refusal.is_host_failure()
         {
             // The next one tries again.
             self.inner.recovery.left().waiting.insert(run_id.to_owned());

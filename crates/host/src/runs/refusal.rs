@@ -3,12 +3,12 @@
 use std::fmt;
 
 use flow::store::{Cause, CommitError, ReadError};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Scope;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident => $text:literal $status:literal,)+) => {
+    ($($(#[$doc:meta])* $name:ident => $text:literal $kind:ident,)+) => {
         /// The codes of the protocol.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ApiCode {
@@ -26,10 +26,10 @@ macro_rules! codes {
                 }
             }
 
-            /// The status of an answer with this code.
-            pub const fn status(self) -> u16 {
+            /// What kind of refusal it is.
+            pub const fn kind(self) -> RefusalKind {
                 match self {
-                    $(Self::$name => $status,)+
+                    $(Self::$name => RefusalKind::$kind,)+
                 }
             }
         }
@@ -38,81 +38,142 @@ macro_rules! codes {
 
 codes! {
     /// No key, or none that is known.
-    Unauthenticated => "unauthenticated" 401,
+    Unauthenticated => "unauthenticated" Unauthenticated,
     /// The key's time is over.
-    KeyExpired => "key_expired" 401,
+    KeyExpired => "key_expired" Unauthenticated,
     /// The key was taken back.
-    KeyRevoked => "key_revoked" 401,
+    KeyRevoked => "key_revoked" Unauthenticated,
     /// The key may not.
-    Forbidden => "forbidden" 403,
+    Forbidden => "forbidden" Forbidden,
     /// The request is not as it has to be.
-    ValidationError => "validation_error" 400,
+    ValidationError => "validation_error" Invalid,
     /// The request is well formed and does not fit.
-    Unprocessable => "validation_error" 422,
+    Unprocessable => "validation_error" Unprocessable,
     /// There is no such thing.
-    NotFound => "not_found" 404,
+    NotFound => "not_found" NotFound,
     /// There is no such run.
-    RunNotFound => "run_not_found" 404,
+    RunNotFound => "run_not_found" NotFound,
     /// There is no such workflow.
-    WorkflowNotFound => "workflow_not_found" 404,
+    WorkflowNotFound => "workflow_not_found" NotFound,
     /// Another run of the scope is under way.
-    RunAlreadyActive => "run_already_active" 409,
+    RunAlreadyActive => "run_already_active" Conflict,
     /// The key was used for another request.
-    IdempotencyKeyMismatch => "idempotency_key_mismatch" 409,
+    IdempotencyKeyMismatch => "idempotency_key_mismatch" Conflict,
     /// The run is in another state.
-    Conflict => "conflict" 409,
+    Conflict => "conflict" Conflict,
     /// There is no such stream mode.
-    UnsupportedStreamMode => "unsupported_stream_mode" 400,
+    UnsupportedStreamMode => "unsupported_stream_mode" Invalid,
     /// Too many requests.
-    RateLimited => "rate_limited" 429,
+    RateLimited => "rate_limited" RateLimited,
     /// The host has too much to do.
-    ServiceUnavailable => "service_unavailable" 503,
+    ServiceUnavailable => "service_unavailable" Unavailable,
     /// The host does not serve what the workflow needs.
-    CapabilityRequired => "capability_required" 400,
+    CapabilityRequired => "capability_required" Invalid,
     /// Nothing waits there.
-    InterruptNotFound => "interrupt_not_found" 404,
+    InterruptNotFound => "interrupt_not_found" NotFound,
     /// A type of node needs a part of the host that it does not serve.
-    PackPeerDependencyMissing => "pack_peer_dependency_missing" 400,
+    PackPeerDependencyMissing => "pack_peer_dependency_missing" Invalid,
     /// A type of node is of a pack that is installed and could not be loaded.
-    PackLoadFailure => "pack_load_failure" 400,
+    PackLoadFailure => "pack_load_failure" Invalid,
     /// It was answered before.
-    InterruptAlreadyResolved => "interrupt_already_resolved" 409,
+    InterruptAlreadyResolved => "interrupt_already_resolved" Conflict,
     /// The token's time is over.
-    InterruptExpired => "interrupt_expired" 410,
+    InterruptExpired => "interrupt_expired" Gone,
     /// It ended with its run.
-    InterruptGone => "interrupt_gone" 410,
+    InterruptGone => "interrupt_gone" Gone,
     /// Callers choose no credential.
-    CredentialForbidden => "credential_forbidden" 403,
+    CredentialForbidden => "credential_forbidden" Forbidden,
     /// The host has no credentials to choose from.
-    CredentialUnavailable => "credential_unavailable" 400,
+    CredentialUnavailable => "credential_unavailable" Invalid,
     /// Only for keys of tests.
-    ForceEngineVersionForbidden => "force_engine_version_forbidden" 403,
+    ForceEngineVersionForbidden => "force_engine_version_forbidden" Forbidden,
     /// No such version of the engine.
-    UnsupportedForceEngineVersion => "unsupported_force_engine_version" 400,
+    UnsupportedForceEngineVersion => "unsupported_force_engine_version" Invalid,
     /// Only for keys of tests.
-    MockProviderForbidden => "mock_provider_forbidden" 403,
+    MockProviderForbidden => "mock_provider_forbidden" Forbidden,
     /// No such mock of a provider.
-    UnsupportedMockProvider => "unsupported_mock_provider" 400,
+    UnsupportedMockProvider => "unsupported_mock_provider" Invalid,
     /// The address may not be called.
-    WebhookUrlRejected => "webhook_url_rejected" 400,
+    WebhookUrlRejected => "webhook_url_rejected" Invalid,
     /// There is no such subscription.
-    SubscriptionNotFound => "subscription_not_found" 404,
+    SubscriptionNotFound => "subscription_not_found" NotFound,
     /// The way of asking is unknown here.
-    MethodNotAllowed => "method_not_allowed" 405,
+    MethodNotAllowed => "method_not_allowed" MethodNotAllowed,
     /// The client speaks a version of the protocol that is not served.
-    ProtocolVersionUnsupported => "protocol_version_unsupported" 406,
+    ProtocolVersionUnsupported => "protocol_version_unsupported" UnsupportedVersion,
     /// The request did not arrive in time.
-    RequestTimeout => "request_timeout" 408,
+    RequestTimeout => "request_timeout" TimedOut,
     /// The request is too large.
-    PayloadTooLarge => "payload_too_large" 413,
+    PayloadTooLarge => "payload_too_large" TooLarge,
     /// The media type is unknown here.
-    UnsupportedMediaType => "unsupported_media_type" 415,
+    UnsupportedMediaType => "unsupported_media_type" UnsupportedMedia,
     /// The host does not do this.
-    NotImplemented => "not_implemented" 501,
+    NotImplemented => "not_implemented" NotImplemented,
     /// The disk is full.
-    InsufficientStorage => "service_unavailable" 507,
+    InsufficientStorage => "service_unavailable" StorageFull,
     /// The host failed.
-    InternalError => "internal_error" 500,
+    InternalError => "internal_error" Failed,
+}
+
+/// What a refusal means. Several codes share one; a protocol has one status for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RefusalKind {
+    /// Nobody knows who asks.
+    Unauthenticated,
+    /// The caller may not.
+    Forbidden,
+    /// The request is not well formed.
+    Invalid,
+    /// The request is well formed and does not fit what is there.
+    Unprocessable,
+    /// There is no such thing for the caller.
+    NotFound,
+    /// The state of what is there does not allow it.
+    Conflict,
+    /// It was there and is over.
+    Gone,
+    /// The thing is there and is not asked for in this way.
+    MethodNotAllowed,
+    /// The caller speaks a version of the protocol that is not served.
+    UnsupportedVersion,
+    /// The request did not arrive in time.
+    TimedOut,
+    /// The request is too large.
+    TooLarge,
+    /// The media type is not served.
+    UnsupportedMedia,
+    /// The caller asks too often.
+    RateLimited,
+    /// The host failed.
+    Failed,
+    /// The host does not do this.
+    NotImplemented,
+    /// The host cannot do it now.
+    Unavailable,
+    /// The disk of the host is full.
+    StorageFull,
+}
+
+impl RefusalKind {
+    /// Whether the host is at fault and not the request: the same request may succeed later, so background work retries it.
+    pub const fn is_host_failure(self) -> bool {
+        match self {
+            Self::Failed | Self::NotImplemented | Self::Unavailable | Self::StorageFull => true,
+            Self::Unauthenticated
+            | Self::Forbidden
+            | Self::Invalid
+            | Self::Unprocessable
+            | Self::NotFound
+            | Self::Conflict
+            | Self::Gone
+            | Self::MethodNotAllowed
+            | Self::UnsupportedVersion
+            | Self::TimedOut
+            | Self::TooLarge
+            | Self::UnsupportedMedia
+            | Self::RateLimited => false,
+        }
+    }
 }
 
 impl fmt::Display for ApiCode {
@@ -134,12 +195,31 @@ pub struct Refusal {
     pub retry_after: Option<u64>,
     /// What made the host fail. For its log, never for the caller.
     cause: Option<Cause>,
+    /// Whether something was read that is not what was written.
+    is_damage: bool,
 }
 
 impl Refusal {
     /// A refusal without details.
     pub fn new(code: ApiCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: Map::new(), retry_after: None, cause: None }
+        Self {
+            code,
+            message: message.into(),
+            details: Map::new(),
+            retry_after: None,
+            cause: None,
+            is_damage: false,
+        }
+    }
+
+    /// A record is there and is not what was written: only a restored copy helps.
+    pub(super) fn damaged(message: impl Into<String>) -> Self {
+        Self { is_damage: true, ..Self::new(ApiCode::InternalError, message) }
+    }
+
+    /// Whether something was read that is not what was written.
+    pub(super) fn is_damage(&self) -> bool {
+        self.is_damage
     }
 
     /// Keeps the error that led to this refusal as its source.
@@ -166,11 +246,31 @@ impl Refusal {
     /// Whether the same request would meet it again, so that it is recorded for the caller's key. Not what a caller mends before
     /// asking again, a body or a right, and not what passes by itself.
     pub fn is_final(&self) -> bool {
-        let status = self.code.status();
-        let passes = self.retry_after.is_some() || matches!(status, 408 | 429);
-        let is_mended = matches!(status, 401 | 403)
-            || matches!(self.code, ApiCode::ValidationError | ApiCode::IdempotencyKeyMismatch);
-        (400..500).contains(&status) && !passes && !is_mended
+        let stays = match self.code.kind() {
+            RefusalKind::Unauthenticated
+            | RefusalKind::Forbidden
+            | RefusalKind::TimedOut
+            | RefusalKind::RateLimited
+            | RefusalKind::Failed
+            | RefusalKind::NotImplemented
+            | RefusalKind::Unavailable
+            | RefusalKind::StorageFull => false,
+            RefusalKind::Invalid => self.code != ApiCode::ValidationError,
+            RefusalKind::Conflict => self.code != ApiCode::IdempotencyKeyMismatch,
+            RefusalKind::Unprocessable
+            | RefusalKind::NotFound
+            | RefusalKind::Gone
+            | RefusalKind::MethodNotAllowed
+            | RefusalKind::UnsupportedVersion
+            | RefusalKind::TooLarge
+            | RefusalKind::UnsupportedMedia => true,
+        };
+        stays && self.retry_after.is_none()
+    }
+
+    /// Whether the host is at fault and not the request: see [`RefusalKind::is_host_failure`].
+    pub const fn is_host_failure(&self) -> bool {
+        self.code.kind().is_host_failure()
     }
 
     /// The host has too much to do.
@@ -187,17 +287,6 @@ impl Refusal {
     /// There is no such run, or none that the caller may know of.
     pub fn no_run() -> Self {
         Self::new(ApiCode::RunNotFound, "there is no such run; list runs with GET /v1/runs")
-    }
-
-    /// The body, exactly as the protocol closes it.
-    pub fn body(&self) -> Value {
-        let mut body = json!({"error": self.code.as_str(), "message": flow::redact::text(&self.message)});
-        if !self.details.is_empty() {
-            let mut details = Value::Object(self.details.clone());
-            flow::redact::value(&mut details);
-            body["details"] = details;
-        }
-        body
     }
 }
 

@@ -13,6 +13,7 @@ use flow::state::RunError;
 use serde_json::{Map, Value, json};
 
 use super::{ApiCode, Refusal, Runs};
+use crate::hands::failure::ExecutorErrorCode;
 
 /// The largest secret, in bytes: a private key with its certificates fits.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
@@ -280,11 +281,12 @@ impl Runs {
                 Ok(json!({"secretSha256": digest, "secretLength": value.0.chars().count()}))
             }
             Err(_) if !self.serves_secrets() => {
-                let error = RunError::new("credential_unavailable", "this host has no secrets");
+                let error =
+                    RunError::of(ExecutorErrorCode::CredentialUnavailable, "this host has no secrets");
                 Err(error.with(json!({"capability": "secrets"})))
             }
             Err(error) => {
-                let error = RunError::new("credential_required", error.to_string());
+                let error = RunError::of(ExecutorErrorCode::CredentialRequired, error.to_string());
                 Err(error.with(json!({"requirement": secret_id})))
             }
         }

@@ -100,7 +100,7 @@ impl Runs {
                 let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
                 match runs.advance(&run_id, input, ask, nothing).await {
                     Ok(_) => return true,
-                    Err(refusal) if refusal.code.status() >= 500 => return unfired(&run_id, &refusal),
+                    Err(refusal) if refusal.is_host_failure() => return unfired(&run_id, &refusal),
                     // A run that is gone or refuses has no use for the timer.
                     Err(_) => {}
                 }

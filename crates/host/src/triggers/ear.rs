@@ -86,7 +86,7 @@ impl Ear {
                 Ok(started) => return Verdict::Started(started),
                 Err(refusal) => refusal,
             };
-            if refusal.code.status() < 500 && refusal.retry_after.is_none() {
+            if !refusal.is_host_failure() && refusal.retry_after.is_none() {
                 return Verdict::Refused(refusal);
             }
             let step = backoff.failed_until(refusal.retry_after);

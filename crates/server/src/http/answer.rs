@@ -8,6 +8,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
 
+use super::status::{body, status};
+
 /// Whether an answer was recorded before.
 const IDEMPOTENT_REPLAY: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
 
@@ -47,15 +49,20 @@ pub(super) fn reply(reply: Reply, keyed: bool) -> Response {
     response
 }
 
+/// A refusal as it is recorded for the key of its request.
+pub(super) fn recorded(refusal: &Refusal) -> Reply {
+    Reply::new(status(refusal.code).as_u16(), &body(refusal))
+}
+
 /// A refusal, with the id under which the log has more about a failure of the host.
 pub(super) fn refusal(refusal: &Refusal, correlation_id: &str) -> Response {
-    let status = refusal.code.status();
-    let mut body = refusal.body();
-    if status >= 500 {
+    let status = status(refusal.code);
+    let mut body = body(refusal);
+    if refusal.is_host_failure() {
         body["details"]["correlationId"] = correlation_id.into();
     }
-    let mut response = json(status, &body);
-    if status == 401 {
+    let mut response = json(status.as_u16(), &body);
+    if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if let Some(seconds) = refusal.retry_after {

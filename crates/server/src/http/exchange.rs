@@ -15,7 +15,7 @@ use futures_util::StreamExt as _;
 use guide::record::SessionId;
 use host::runs::keys;
 use host::runs::rates::Asked;
-use host::runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal};
+use host::runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal, RefusalKind};
 use http::header::{ALLOW, AUTHORIZATION, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode};
@@ -27,6 +27,7 @@ use super::handlers::{registry, surfaces};
 use super::query::Query;
 use super::route::{Access, Answered, Body, Method, Route};
 use super::state::Service;
+use super::status::status;
 use super::table::Params;
 use super::{answer, body, encoding, pages, routes, unversioned};
 
@@ -389,7 +390,10 @@ async fn checked(
         return (route.handler)(call).await;
     };
     match (route.handler)(call).await {
-        Err(refusal) => state.runs.conclude(&keyed, refusal).await.map(|reply| answer::reply(reply, true)),
+        Err(refusal) => {
+            let concluded = state.runs.conclude(&keyed, refusal, answer::recorded).await;
+            concluded.map(|reply| answer::reply(reply, true))
+        }
         answered => answered,
     }
 }
@@ -434,12 +438,14 @@ async fn finish(
         Ok(response) => response,
         Err(refusal) => {
             answering.code = Some(refusal.code.as_str());
-            let status = refusal.code.status();
-            answering.cause = (status >= 500).then(|| host::causes(&refusal));
-            if matches!(status, 401 | 403)
+            answering.cause = refusal.is_host_failure().then(|| host::causes(&refusal));
+            let kind = refusal.code.kind();
+            if matches!(kind, RefusalKind::Unauthenticated | RefusalKind::Forbidden)
                 && let Some(left_out) = state.denials.admit(Instant::now())
             {
-                state.runs.audit_denied(&caller, &refusal, method.as_str(), route, left_out).await;
+                let status = status(refusal.code).as_u16();
+                let (runs, method) = (&state.runs, method.as_str());
+                runs.audit_denied(&caller, &refusal, status, method, route, left_out).await;
             }
             answer::refusal(&refusal, &came.trace.id())
         }

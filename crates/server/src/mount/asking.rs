@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use flow::id::{InterruptId, NodeId, RunId};
 use flow::state::Interrupt;
-use host::runs::{Caller, Refusal, Runs, Waiting};
+use host::runs::{Caller, Refusal, RefusalKind, Runs, Waiting};
 use host::system::Entropy;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -191,14 +191,27 @@ impl Asking {
         let Place { run_id, node_id, interrupt_id } = &place;
         let judged = self.runs.resolve_interrupt(&self.caller, run_id, node_id, interrupt_id, value).await;
         let Err(refusal) = judged else { return Ok(Then::Anew) };
-        match refusal.code.status() {
-            400 | 422 if question.tries < MAX_TRIES => {
+        match refusal.code.kind() {
+            RefusalKind::Invalid | RefusalKind::Unprocessable if question.tries < MAX_TRIES => {
                 let again = Question { tries: question.tries + 1, ..question };
                 Ok(self.ask(place, again, Some(&refusal)).await)
             }
             // Somebody was quicker.
-            404 | 409 | 410 => Ok(Then::Anew),
-            _ => Ok(Then::Ends),
+            RefusalKind::NotFound | RefusalKind::Conflict | RefusalKind::Gone => Ok(Then::Anew),
+            RefusalKind::Invalid
+            | RefusalKind::Unprocessable
+            | RefusalKind::Unauthenticated
+            | RefusalKind::Forbidden
+            | RefusalKind::MethodNotAllowed
+            | RefusalKind::UnsupportedVersion
+            | RefusalKind::TimedOut
+            | RefusalKind::TooLarge
+            | RefusalKind::UnsupportedMedia
+            | RefusalKind::RateLimited
+            | RefusalKind::Failed
+            | RefusalKind::NotImplemented
+            | RefusalKind::Unavailable
+            | RefusalKind::StorageFull => Ok(Then::Ends),
         }
     }
 

@@ -121,7 +121,7 @@ impl RpcError {
         match refusal.code {
             // The workflow went away between the look and the call.
             ApiCode::WorkflowNotFound | ApiCode::RunNotFound => Ok(Self::no_tool()),
-            code if matches!(code.status(), 400..=499) && refusal.retry_after.is_none() => {
+            code if !refusal.is_host_failure() && refusal.retry_after.is_none() => {
                 Ok(Self::failed("the run could not be begun", json!({"error": code.as_str()})))
             }
             _ => Err(refusal),

@@ -18,6 +18,7 @@ use super::asking::{Asking, Then};
 use super::asks::Said;
 use super::pending::Waits;
 use super::progress::Progress;
+use crate::http::status;
 
 /// What became of a call.
 #[derive(Debug)]
@@ -101,7 +102,7 @@ impl Call {
         let created = match self.runs.create(&self.caller, &body, Creation::default(), None).await {
             Ok(created) => created,
             Err(refusal) if refusal.code == ApiCode::ValidationError => {
-                let told = refusal.body();
+                let told = status::body(&refusal);
                 let fields = told["details"]["fields"].as_array().cloned();
                 return Ok(Started::Refused(fields.unwrap_or_else(|| vec![told["message"].clone()])));
             }

@@ -81,7 +81,7 @@ impl Guided {
             }
             if let Err(refusal) = self.follow(&mut state, &mut bundled, &append) {
                 let envelope = refusal.envelope();
-                let is_newer = envelope.code() == StoreErrorCode::StoreNewerVersion.as_str();
+                let is_newer = envelope.has_code(StoreErrorCode::StoreNewerVersion);
                 if bundled.events.is_empty() || is_newer {
                     return Err(refusal);
                 }

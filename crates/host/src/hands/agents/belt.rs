@@ -26,6 +26,7 @@ use super::super::mcp::{self, Invocation, Servers};
 use super::super::{Asked, Performed, not_served, surfaces};
 use super::tools::{Declared, DoneBy, Workshop};
 use super::{Agent, inputs};
+use crate::hands::failure::ExecutorErrorCode;
 
 /// How long a tool of another server may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -109,7 +110,7 @@ impl<'b> Belt<'b> {
                     let message = format!(
                         "the schema of `{tool}` of the server `{server}` has more than {MAX_SCHEMA_BYTES} bytes"
                     );
-                    return Err(RunError::new("tool_schema_unusable", message));
+                    return Err(RunError::of(ExecutorErrorCode::ToolSchemaUnusable, message));
                 }
                 let about = found["description"].as_str().unwrap_or_default();
                 let about = canon::budget::truncate(about, MAX_DESCRIPTION_BYTES);
@@ -121,12 +122,12 @@ impl<'b> Belt<'b> {
             }
         }
         let message = format!("no MCP server that may be used here has the tool `{tool}`");
-        Err(silent.unwrap_or_else(|| RunError::new("mcp_tool_not_found", message)))
+        Err(silent.unwrap_or_else(|| RunError::of(ExecutorErrorCode::McpToolNotFound, message)))
     }
 
     /// The tools as a model is offered them.
     pub(in super::super) fn toolbox(&self) -> Result<Toolbox, RunError> {
-        let unusable = |message: String| RunError::new("tool_schema_unusable", message);
+        let unusable = |message: String| RunError::of(ExecutorErrorCode::ToolSchemaUnusable, message);
         let mut offered = Vec::new();
         for tool in &self.declared {
             let (description, schema, transport) = match &tool.done_by {
@@ -194,7 +195,7 @@ impl<'b> Belt<'b> {
                 Returned { status, text, code: None, duration_ms: Some(took), cut_from: None }
             }
             // Nobody knows what was done: that is nothing to go on with.
-            Err(error) if error.code == FailureCode::EffectOutcomeUnknown.as_str() => return Err(error),
+            Err(error) if error.has_code(FailureCode::EffectOutcomeUnknown) => return Err(error),
             Err(error) => Returned {
                 status: Status::Error,
                 text: self.with_doubt(due, &error),
@@ -213,7 +214,12 @@ impl<'b> Belt<'b> {
     /// Why a call failed, with a warning where it may have been made all the same: a model tries again where it reads of an error.
     fn with_doubt(&self, due: &Due, error: &RunError) -> String {
         let repeatable = self.described.get(&due.tool).is_some_and(|said| said["repeatable"] == true);
-        let sent = ["mcp_timeout", "mcp_unreachable", "mcp_bad_answer"].contains(&error.code.as_str());
+        let sent = [
+            ExecutorErrorCode::McpTimeout,
+            ExecutorErrorCode::McpUnreachable,
+            ExecutorErrorCode::McpBadAnswer,
+        ];
+        let sent = sent.iter().any(|code| error.has_code(*code));
         match sent && !repeatable {
             true => format!(
                 "{}; it may have been done all the same, so do not call it again for this",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::hands::failure::ExecutorErrorCode;
 use canon::json::{self, Limits};
 use flow::state::RunError;
 use http::Method;
@@ -89,11 +90,12 @@ impl<'s> Session<'s> {
         let answer = self.client.send(call).await.map_err(|error| unreachable(&error))?;
         match answer.status {
             200..=299 => Ok(answer),
-            401 | 403 => {
-                Err(RunError::new("mcp_unauthorized", "the MCP server does not accept the credential"))
-            }
-            status => Err(RunError::new(
-                "mcp_unreachable",
+            401 | 403 => Err(RunError::of(
+                ExecutorErrorCode::McpUnauthorized,
+                "the MCP server does not accept the credential",
+            )),
+            status => Err(RunError::of(
+                ExecutorErrorCode::McpUnreachable,
                 format!("the MCP server answers with the status {status}"),
             )),
         }
@@ -101,7 +103,7 @@ impl<'s> Session<'s> {
 }
 
 fn unreachable(error: &CallError) -> RunError {
-    RunError::new("mcp_unreachable", format!("the MCP server cannot be used: {error}"))
+    RunError::of(ExecutorErrorCode::McpUnreachable, format!("the MCP server cannot be used: {error}"))
 }
 
 /// A reply that breaks off, or is too large to be a message.
@@ -111,7 +113,7 @@ fn broken(error: &CallError) -> RunError {
 
 fn malformed() -> RunError {
     let message = format!("the MCP server answers with what is no message of at most {MAX_BYTES} bytes");
-    RunError::new("mcp_bad_answer", message)
+    RunError::of(ExecutorErrorCode::McpBadAnswer, message)
 }
 
 /// A message, read strictly.
@@ -198,12 +200,12 @@ fn outcome(mut message: Value, id: u64) -> Result<Value, RunError> {
     let code = error["code"].as_i64().unwrap_or_default();
     let said: String = error["message"].as_str().unwrap_or_default().chars().take(MAX_SHOWN).collect();
     let named = match code {
-        -32602 => "mcp_tool_invalid_args",
-        -32601 => "mcp_method_not_found",
-        _ => "mcp_error",
+        -32602 => ExecutorErrorCode::McpToolInvalidArgs,
+        -32601 => ExecutorErrorCode::McpMethodNotFound,
+        _ => ExecutorErrorCode::McpError,
     };
     let message = format!("the MCP server refuses: {said}");
-    Err(RunError::new(named, message).with(json!({"code": code, "contentTrust": "untrusted"})))
+    Err(RunError::of(named, message).with(json!({"code": code, "contentTrust": "untrusted"})))
 }
 
 #[cfg(test)]

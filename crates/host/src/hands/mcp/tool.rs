@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Servers, list_tools, marked, milliseconds, within};
 use crate::hands::Performed;
+use crate::hands::failure::ExecutorErrorCode;
 
 /// The longest text of a result that an event holds, in bytes. The outputs of the node have all of it.
 const TOLD_BYTES: usize = 16 << 10;
@@ -90,7 +91,10 @@ async fn ask(servers: &Servers, call: &Invocation<'_>) -> Result<Value, RunError
                 session.close().await;
             }
             found.ok_or_else(|| {
-                RunError::new("mcp_tool_not_found", "no MCP server that is registered here has this tool")
+                RunError::of(
+                    ExecutorErrorCode::McpToolNotFound,
+                    "no MCP server that is registered here has this tool",
+                )
             })?
         }
     };

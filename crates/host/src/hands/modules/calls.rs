@@ -59,9 +59,7 @@ impl HostCalls for Calls {
                     .push(Told::new(EventKind::ChannelWritten, json!({"channel": name, "value": value})));
                 Status::Ok
             }
-            Err(error) if error.code == FailureCode::ChannelAccessDenied.as_str() => {
-                Status::ChannelAccessDenied
-            }
+            Err(error) if error.has_code(FailureCode::ChannelAccessDenied) => Status::ChannelAccessDenied,
             Err(_) => Status::ValidationError,
         }
     }

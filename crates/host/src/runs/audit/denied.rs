@@ -11,13 +11,14 @@ impl Runs {
     /// Records that somebody was turned away: in the log of their tenant where a key said which, and in
     /// [the host's own](super::HOST_LOG) where none did. `route` is the pattern of the route, never a path, which may hold a token.
     /// Whoever has no key must not be able to fill the disk, so the caller of this bounds how often it is called, and says with
-    /// `left_out` how many before were not recorded.
+    /// `left_out` how many before were not recorded. `status` is what the caller was answered in its protocol.
     ///
     /// A refusal stays a refusal when the log cannot be written.
     pub async fn audit_denied(
         &self,
         caller: &Caller,
         refusal: &Refusal,
+        status: u16,
         method: &str,
         route: &str,
         left_out: u64,
@@ -27,7 +28,7 @@ impl Runs {
             end -= 1;
         }
         let mut details = json!({
-            "status": refusal.code.status(),
+            "status": status,
             "error": refusal.code.as_str(),
             "method": method,
             "route": route[..end],

@@ -26,7 +26,7 @@ impl Runs {
                     return Refusal::new(ApiCode::Unauthenticated, message);
                 }
                 // The store could not be read: open streams stay open until it can be.
-                Err(refusal) if refusal.code.status() >= 500 => {}
+                Err(refusal) if refusal.is_host_failure() => {}
                 Err(refusal) => return refusal,
             }
             tokio::select! {

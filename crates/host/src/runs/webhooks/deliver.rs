@@ -237,7 +237,7 @@ impl Runs {
         let text = |name: &str| queued.get(name).and_then(Value::as_str).unwrap_or_default();
         match self.load(&RunId::new(text("runId"))) {
             Ok(loaded) => Ok(self.callback_of(delivery, &loaded, text("nodeId"), text("interruptId"))),
-            Err(refusal) if refusal.code.status() >= 500 => Err(refusal),
+            Err(refusal) if refusal.is_host_failure() => Err(refusal),
             // The run is gone.
             Err(_) => Ok(None),
         }

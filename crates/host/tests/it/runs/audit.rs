@@ -5,7 +5,7 @@ use std::time::Duration;
 use flow::id::{NodeId, Principal, Tenant};
 use flow::store::RunStore;
 use host::runs::audit::{Anchors, CHECKPOINT_EVERY, HOST_LOG, MAX_VERIFIED};
-use host::runs::{AuditKey, Caller, Refusal, Scope};
+use host::runs::{AuditKey, Caller, Refusal, RefusalKind, Scope};
 use serde_json::{Value, json};
 
 use super::{Host, Setup, begin, caller, open};
@@ -13,7 +13,7 @@ use super::{Host, Setup, begin, caller, open};
 async fn note(host: &Host, count: u64) {
     for number in 0..count {
         let refusal = Refusal::scope(Scope::AuditRead);
-        host.runs.audit_denied(&caller("acme"), &refusal, "GET", &format!("/v1/{number}"), 0).await;
+        host.runs.audit_denied(&caller("acme"), &refusal, 403, "GET", &format!("/v1/{number}"), 0).await;
     }
 }
 
@@ -41,7 +41,7 @@ async fn what_was_done_is_in_the_log_with_who_and_nothing_secret() {
         .await
         .unwrap();
     let refusal = Refusal::scope(Scope::AuditRead);
-    host.runs.audit_denied(&caller("acme"), &refusal, "GET", "/v1/audit/verify", 3).await;
+    host.runs.audit_denied(&caller("acme"), &refusal, 403, "GET", "/v1/audit/verify", 3).await;
     let entries = host.store.audit(&Tenant::new("acme"), 0, 100, 100).unwrap();
     let told: Vec<Value> =
         entries.iter().map(|entry| serde_json::from_slice(&entry.entry).unwrap()).collect();
@@ -55,7 +55,7 @@ async fn what_was_done_is_in_the_log_with_who_and_nothing_secret() {
     assert_eq!(told[2]["details"]["leftOut"], 3);
     let unknown =
         Caller { tenant: Tenant::new(HOST_LOG), principal: Principal::new("unknown"), ..caller("x") };
-    host.runs.audit_denied(&unknown, &refusal, "GET", &"é".repeat(400), 0).await;
+    host.runs.audit_denied(&unknown, &refusal, 403, "GET", &"é".repeat(400), 0).await;
     assert_eq!(host.store.audit(&Tenant::new(HOST_LOG), 0, 9, 9).unwrap().len(), 1);
 }
 
@@ -85,7 +85,7 @@ async fn a_log_that_nobody_touched_is_whole_and_signed() {
     }
     for (from, to) in [(5, 4), (0, MAX_VERIFIED)] {
         let refused = host.runs.audit_verify(&caller("acme"), Some(from), Some(to)).unwrap_err();
-        assert_eq!(refused.code.status(), 400);
+        assert_eq!(refused.code.kind(), RefusalKind::Invalid);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use flow::event::EventKind;
 use flow::id::{NodeId, RunId};
-use host::runs::ApiCode;
+use host::runs::{ApiCode, RefusalKind};
 use serde_json::{Value, json};
 
 use super::{Host, begin, body, caller, create, events, keyed, kinds, snapshot, status, to_the_end, until};
@@ -160,28 +160,28 @@ async fn forks_that_are_refused() {
     let host = Host::start().await;
     let source = ended(&host, "chain").await;
     let cases = [
-        (json!(null), 400),
-        (json!({}), 400),
-        (json!({"mode": "rewind"}), 400),
-        (json!({"mode": "branch"}), 400),
-        (json!({"mode": "branch", "fromSeq": -1}), 400),
-        (json!({"mode": "branch", "fromSeq": 1.5}), 400),
-        (json!({"mode": "branch", "fromSeq": "1"}), 400),
-        (json!({"mode": "replay", "runOptionsOverlay": {"tags": ["x"]}}), 400),
-        (json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"inputs": {}}}), 400),
+        (json!(null), RefusalKind::Invalid),
+        (json!({}), RefusalKind::Invalid),
+        (json!({"mode": "rewind"}), RefusalKind::Invalid),
+        (json!({"mode": "branch"}), RefusalKind::Invalid),
+        (json!({"mode": "branch", "fromSeq": -1}), RefusalKind::Invalid),
+        (json!({"mode": "branch", "fromSeq": 1.5}), RefusalKind::Invalid),
+        (json!({"mode": "branch", "fromSeq": "1"}), RefusalKind::Invalid),
+        (json!({"mode": "replay", "runOptionsOverlay": {"tags": ["x"]}}), RefusalKind::Invalid),
+        (json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"inputs": {}}}), RefusalKind::Invalid),
         (
             json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"configurable": {"recursionLimit": 0}}}),
-            400,
+            RefusalKind::Invalid,
         ),
-        (json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"tags": [1]}}), 400),
-        (json!({"mode": "branch", "fromSeq": 1, "other": 1}), 400),
-        (json!({"mode": "branch", "fromSeq": 999_999}), 422),
-        (json!({"mode": "replay", "fromSeq": 999_999}), 422),
-        (json!({"mode": "replay", "fromSeq": u64::MAX}), 422),
+        (json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"tags": [1]}}), RefusalKind::Invalid),
+        (json!({"mode": "branch", "fromSeq": 1, "other": 1}), RefusalKind::Invalid),
+        (json!({"mode": "branch", "fromSeq": 999_999}), RefusalKind::Unprocessable),
+        (json!({"mode": "replay", "fromSeq": 999_999}), RefusalKind::Unprocessable),
+        (json!({"mode": "replay", "fromSeq": u64::MAX}), RefusalKind::Unprocessable),
     ];
     for (request, expected) in cases {
         let refused = host.runs.fork(&caller("acme"), &source, &request, None).await.unwrap_err();
-        assert_eq!(refused.code.status(), expected, "{request}: {refused}");
+        assert_eq!(refused.code.kind(), expected, "{request}: {refused}");
     }
     let unknown = host
         .runs

@@ -1,6 +1,7 @@
 //! What is asked beside the runs themselves: many ended at once, notes, bundles.
 
 use flow::id::RunId;
+use host::runs::RefusalKind;
 use host::runs::bulk::MAX_BULK;
 use host::runs::bundle::MAX_BUNDLE_BYTES;
 use serde_json::{Value, json};
@@ -56,8 +57,8 @@ async fn requests_to_end_many_that_are_refused() {
     {
         let refused = host.runs.bulk_cancel(&caller("acme"), &request, None).await.unwrap_err();
         assert_eq!(
-            (refused.code.status(), &refused.details["maxRunIds"]),
-            (400, &json!(MAX_BULK)),
+            (refused.code.kind(), &refused.details["maxRunIds"]),
+            (RefusalKind::Invalid, &json!(MAX_BULK)),
             "{request}"
         );
     }
@@ -122,17 +123,12 @@ async fn notes_that_are_refused() {
     ];
     for request in cases {
         let refused = host.runs.annotate(&caller("acme"), &run_id, &request, None).await.unwrap_err();
-        assert_eq!(refused.code.status(), 400, "{request}");
+        assert_eq!(refused.code.kind(), RefusalKind::Invalid, "{request}");
     }
     let flag = json!({"signal": {"kind": "flag"}});
     assert_eq!(
-        host.runs
-            .annotate(&caller("acme"), &RunId::new("run_x"), &flag, None)
-            .await
-            .unwrap_err()
-            .code
-            .status(),
-        404
+        host.runs.annotate(&caller("acme"), &RunId::new("run_x"), &flag, None).await.unwrap_err().code.kind(),
+        RefusalKind::NotFound
     );
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flow::event::EventKind;
 use flow::id::{NodeId, RunId};
 use flow::store::{Change, Commit, RunStore};
-use host::runs::Runs;
+use host::runs::{RefusalKind, Runs};
 use host::system::ManualClock;
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
@@ -211,7 +211,7 @@ fn a_host_that_is_drained_takes_no_more_and_its_clock_ends() {
             .create(&caller("acme"), &json!({"workflowId": "echo"}), Default::default(), None)
             .await
             .unwrap_err();
-        assert_eq!((refused.code.status(), refused.retry_after), (503, Some(5)));
+        assert_eq!((refused.code.kind(), refused.retry_after), (RefusalKind::Unavailable, Some(5)));
     });
 }
 

@@ -7,7 +7,7 @@ use flow::id::{ArtifactId, NodeId, RunId, SubscriptionId, Tenant, WorkflowId};
 use flow::store::{RunFilter, RunStore};
 use host::runs::create::Creation;
 use host::runs::keys::{self, ApiKey};
-use host::runs::{ApiCode, Refusal, Scope};
+use host::runs::{ApiCode, Refusal, RefusalKind, Scope};
 use host::system::{ManualClock, SystemEntropy};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -138,7 +138,7 @@ proptest! {
                 for ((name, theirs), (_, nobodys)) in theirs.into_iter().zip(nobodys) {
                     let (theirs, nobodys) = (theirs.unwrap_err(), nobodys.unwrap_err());
                     assert_eq!(theirs, nobodys, "{name}");
-                    assert_eq!(theirs.code.status(), 404, "{name}");
+                    assert_eq!(theirs.code.kind(), RefusalKind::NotFound, "{name}");
                 }
                 let bulk = host.runs.bulk_cancel(&caller("other"), &json!({"runIds": [run_id]}), None).await.unwrap();
                 assert_eq!(body(&bulk)["results"][0]["error"]["code"], "not_found");

@@ -10,7 +10,7 @@ use canon::time::Timestamp;
 use flow::id::{Principal, RunId, SubscriptionId, Tenant};
 use flow::store::RunStore;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use host::runs::{ApiCode, ApiKey, Caller, Scope};
+use host::runs::{ApiCode, ApiKey, Caller, RefusalKind, Scope};
 use host::system::ManualClock;
 use http::Method;
 use outbound::{Call, CallError, Client, ConnectError, Found, Limits, Names, Reach, Target};
@@ -347,8 +347,8 @@ async fn a_subscription_that_ended_is_told_nothing_more() {
             .await
             .unwrap_err()
             .code
-            .status(),
-        403
+            .kind(),
+        RefusalKind::Forbidden
     );
     assert_eq!(
         host.runs
@@ -356,8 +356,8 @@ async fn a_subscription_that_ended_is_told_nothing_more() {
             .await
             .unwrap_err()
             .code
-            .status(),
-        404
+            .kind(),
+        RefusalKind::NotFound
     );
     host.runs
         .delete_webhook(&by, &SubscriptionId::new(webhook_id), Some(&Tenant::new("acme")), None)
@@ -444,24 +444,28 @@ async fn subscriptions_that_are_refused() {
         request
     };
     let cases = [
-        (json!(null), 400, "validation_error"),
-        (json!({}), 400, "validation_error"),
-        (with("events", json!([])), 400, "validation_error"),
-        (with("events", json!("run.completed")), 400, "validation_error"),
-        (with("events", json!([1])), 400, "validation_error"),
-        (with("tags", json!("a")), 400, "validation_error"),
-        (with("secret", json!("short")), 400, "validation_error"),
-        (with("tenantId", json!("other")), 403, "forbidden"),
-        (with("url", json!("http://example.com/")), 400, "webhook_url_rejected"),
-        (with("url", json!("http://127.0.0.1/")), 400, "webhook_url_rejected"),
-        (with("url", json!("https://localhost/")), 400, "webhook_url_rejected"),
-        (with("url", json!("https://169.254.169.254/latest/meta-data")), 400, "webhook_url_rejected"),
-        (with("url", json!("https://[::1]/")), 400, "webhook_url_rejected"),
-        (with("url", json!("not a url")), 400, "webhook_url_rejected"),
+        (json!(null), RefusalKind::Invalid, "validation_error"),
+        (json!({}), RefusalKind::Invalid, "validation_error"),
+        (with("events", json!([])), RefusalKind::Invalid, "validation_error"),
+        (with("events", json!("run.completed")), RefusalKind::Invalid, "validation_error"),
+        (with("events", json!([1])), RefusalKind::Invalid, "validation_error"),
+        (with("tags", json!("a")), RefusalKind::Invalid, "validation_error"),
+        (with("secret", json!("short")), RefusalKind::Invalid, "validation_error"),
+        (with("tenantId", json!("other")), RefusalKind::Forbidden, "forbidden"),
+        (with("url", json!("http://example.com/")), RefusalKind::Invalid, "webhook_url_rejected"),
+        (with("url", json!("http://127.0.0.1/")), RefusalKind::Invalid, "webhook_url_rejected"),
+        (with("url", json!("https://localhost/")), RefusalKind::Invalid, "webhook_url_rejected"),
+        (
+            with("url", json!("https://169.254.169.254/latest/meta-data")),
+            RefusalKind::Invalid,
+            "webhook_url_rejected",
+        ),
+        (with("url", json!("https://[::1]/")), RefusalKind::Invalid, "webhook_url_rejected"),
+        (with("url", json!("not a url")), RefusalKind::Invalid, "webhook_url_rejected"),
     ];
     for (request, expected, code) in cases {
         let refused = host.runs.register_webhook(&caller("acme"), &request, None).await.unwrap_err();
-        assert_eq!((refused.code.status(), refused.code.as_str()), (expected, code), "{request}");
+        assert_eq!((refused.code.kind(), refused.code.as_str()), (expected, code), "{request}");
     }
     let refused = host
         .runs

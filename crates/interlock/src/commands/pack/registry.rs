@@ -214,8 +214,7 @@ impl Server {
 fn is_down(failure: &Failure) -> bool {
     let Failure::Refused(envelope) = failure else { return false };
     let status = envelope.details().get("status").and_then(Value::as_u64);
-    envelope.code() == CommandErrorCode::ServerUnreachable.as_str()
-        || status.is_some_and(|status| status >= 500)
+    envelope.has_code(CommandErrorCode::ServerUnreachable) || status.is_some_and(|status| status >= 500)
 }
 
 /// What the document of a version says. Whatever of it cannot be read makes the version unusable: without a dependency that

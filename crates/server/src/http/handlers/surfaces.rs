@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::response::Response;
 use canon::time::Timestamp;
 use flow::id::SubscriptionId;
-use host::runs::{ApiCode, Caller, Refusal};
+use host::runs::{ApiCode, Caller, Refusal, RefusalKind};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde_json::{Map, Value, json};
@@ -81,7 +81,9 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
     };
     Ok(match done {
         Ok(told) => answer::json(200, &told),
-        Err(refusal) if refusal.code.status() == 404 => nested(404, refusal.code.as_str(), &refusal.message),
+        Err(refusal) if refusal.code.kind() == RefusalKind::NotFound => {
+            nested(404, refusal.code.as_str(), &refusal.message)
+        }
         Err(refusal) => nested(400, refusal.code.as_str(), &refusal.message),
     })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use canon::time::Timestamp;
 use host::hands::installed::{self, DEFAULT_FUEL, Unserved};
 use host::hands::{Hands, Options};
-use host::runs::ApiCode;
+use host::runs::{ApiCode, RefusalKind};
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
@@ -240,7 +240,7 @@ async fn a_type_of_a_pack_that_could_not_be_loaded_is_refused_with_the_reason() 
             (ApiCode::PackLoadFailure, &"pack_load_failure".into()),
             "{path}"
         );
-        assert_eq!((refused.as_str(), refused.status()), ("pack_load_failure", 400));
+        assert_eq!((refused.as_str(), refused.kind()), ("pack_load_failure", RefusalKind::Invalid));
     }
 }
 
