@@ -15,9 +15,9 @@ use std::sync::Arc;
 use canon::time::Timestamp;
 use canon::json;
 use flow::definition::{Capabilities, Definition, NodeType};
-use flow::engine::{Decision, DrainPolicy, Effect, GuideResult, Input, Limits, Told, decide};
-use flow::event::{Event, EventKind, wire};
 use flow::id::{NodeId, Principal, RunId};
+use flow::engine::{Decision, DrainPolicy, Effect, GuideResult, Input, Limits, Report, Told, decide};
+use flow::event::{Event, wire};
 use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
 use flow::snapshot::snapshot;
@@ -192,9 +192,9 @@ fn told(source: &mut Unstructured<'_>) -> Result<Vec<Told>> {
         let value = source.choose(&values)?;
         let name = *source.choose(&["c", "conversation", "x"])?;
         told.push(if source.arbitrary()? {
-            Told::new(EventKind::ChannelWritten, json!({"channel": name, "value": value}))
+            Report::WriteChannel { channel: name.to_owned(), value: value.clone() }.into()
         } else {
-            Told::new(EventKind::VariableChanged, json!({"name": name, "next": value}))
+            Report::SetVariable { name: name.to_owned(), value: value.clone() }.into()
         });
     }
     Ok(told)

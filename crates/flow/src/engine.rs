@@ -12,6 +12,7 @@
 //! children child runs, with mapping          halt     pause, resume, cancel, fail
 //! guide    guided sessions of agents         handoff  what agents are handed and give back
 //! recover  going on after a stop or a fork    replay   repeating a run from its log
+//! told     what the host tells while it does the work of a node
 //! inherit  what a fork takes over beside the log
 //! budget   what one decision may compute and record
 //! caps     limits    bounds sizes of values   ports  inputs of nodes   ids      derived, never drawn
@@ -34,14 +35,17 @@ mod nodes;
 mod ports;
 mod recover;
 pub mod replay;
+pub mod told;
 mod turn;
 
 use canon::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::guide::{Deliverable, Equipment, Guide, GuideFailure, GuideResult, ManifestSource, Upstream};
 pub use self::limits::Limits;
 pub(crate) use self::nodes::conformance::COST_ATTRIBUTES;
+pub use self::told::{Cause, Report, Told};
 use self::turn::Turn;
 use crate::definition::Definition;
 use crate::event::Event;
@@ -245,7 +249,8 @@ pub enum Input {
 }
 
 /// What happens to the nodes that work when a run is paused. No other node begins either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DrainPolicy {
     /// The run is paused at once. The host brings an effect that was begun to its end, because nobody can undo it, and what came of it is
     /// recorded when the run goes on.
@@ -411,42 +416,6 @@ pub struct Resumption {
     pub invocation: EffectId,
     /// The answer.
     pub value: Value,
-}
-
-/// Something that happened while the host worked, to be recorded before what came of the work.
-///
-/// The last may be `interrupt.requested`: the work waits for somebody. The node is suspended then, whatever came of the work so far, and
-/// the host is asked again with the answer, as a [`Resumption`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Told {
-    /// The kind of event.
-    pub kind: crate::event::EventKind,
-    /// Its payload.
-    pub payload: Map<String, Value>,
-    /// What caused it.
-    pub cause: Option<Cause>,
-}
-
-/// What caused something that happened while the host worked.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cause {
-    /// Something else that happened then: its place among them.
-    Told(usize),
-    /// Something outside, by its id.
-    Id(String),
-}
-
-impl Told {
-    /// An event without a cause.
-    pub fn new(kind: crate::event::EventKind, payload: Value) -> Self {
-        Self { kind, payload: turn::object(payload), cause: None }
-    }
-
-    /// With its cause.
-    #[must_use]
-    pub fn because(self, cause: Cause) -> Self {
-        Self { cause: Some(cause), ..self }
-    }
 }
 
 /// What followed from an input.

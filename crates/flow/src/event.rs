@@ -1,13 +1,14 @@
 //! What happened in a run, one fact at a time.
 
-mod kind;
+pub mod data;
 pub(crate) mod size;
 pub mod wire;
 
 use canon::time::Timestamp;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-pub use self::kind::EventKind;
+pub use self::data::{EventData, EventKind, PayloadError};
 use crate::id::{NodeId, RunId};
 
 /// One fact of a run.
@@ -15,16 +16,44 @@ use crate::id::{NodeId, RunId};
 pub struct Event {
     /// Its place: dense, from 0, unique in its run.
     pub sequence: u64,
-    /// What kind of fact.
-    pub kind: EventKind,
     /// The node that it is about, where it is about one.
     pub node_id: Option<NodeId>,
-    /// The rest.
-    pub payload: Map<String, Value>,
+    /// What it says.
+    pub data: EventData,
+    /// The members of its payload that this version does not know. A newer one wrote them.
+    pub extra: Map<String, Value>,
     /// When it was recorded.
     pub timestamp: Timestamp,
     /// The event that caused it, where that is known, as its id.
     pub causation_id: Option<String>,
+}
+
+impl Event {
+    /// What kind of fact it is.
+    pub fn kind(&self) -> EventKind {
+        self.data.kind()
+    }
+
+    /// Its payload as JSON, for those who show or compare events without regard to their kind.
+    pub fn payload(&self) -> Map<String, Value> {
+        let mut payload = self.data.to_members();
+        payload.extend(self.extra.iter().map(|(name, value)| (name.clone(), value.clone())));
+        payload
+    }
+}
+
+/// The payload of an event, to be written.
+struct Payload<'e>(&'e Event);
+
+impl Serialize for Payload<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The fields are in the order of their names. With others between them they have to be sorted.
+        if self.0.extra.is_empty() {
+            self.0.data.serialize(serializer)
+        } else {
+            self.0.payload().serialize(serializer)
+        }
+    }
 }
 
 /// How many bytes a payload takes in the log.

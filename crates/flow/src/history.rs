@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::event::Event;
+use crate::event::wire::RawEvent;
 
 /// The most differences that a comparison lists.
 pub const MAX_DIFFERENCES: usize = 1000;
 
 /// How two runs differ, as the protocol tells it.
-pub fn difference(a: (&str, &[Event], &Value), b: (&str, &[Event], &Value)) -> Value {
+pub fn difference(a: (&str, &[RawEvent], &Value), b: (&str, &[RawEvent], &Value)) -> Value {
     let mut listed = Vec::new();
     let mut diverged = None;
     let mut total = 0;
@@ -50,7 +50,7 @@ pub fn difference(a: (&str, &[Event], &Value), b: (&str, &[Event], &Value)) -> V
 }
 
 /// What of an event is the same whenever it happens: not its id, its run or its time.
-fn shape(event: &Event) -> Value {
+fn shape(event: &RawEvent) -> Value {
     let mut payload = event.payload.clone();
     for volatile in [
         "durationMs",
@@ -86,8 +86,8 @@ mod tests {
     use super::*;
     use crate::event::EventKind;
 
-    fn event(sequence: u64, kind: EventKind, payload: &Value) -> Event {
-        Event {
+    fn event(sequence: u64, kind: EventKind, payload: &Value) -> RawEvent {
+        RawEvent {
             sequence,
             kind,
             node_id: None,

@@ -5,9 +5,11 @@
 mod approval;
 mod clarification;
 mod conversation;
+mod kind;
 
 use serde_json::{Value, json};
 
+pub use self::kind::InterruptKind;
 use crate::definition::decision::is_decision;
 use crate::definition::exposed::form;
 use crate::definition::{ExposedType, Node, NodeType};
@@ -116,18 +118,24 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
             turn: None,
         })
     };
-    match interrupt.kind.as_str() {
-        "approval" if node.kind == NodeType::GovernanceGate => approval::governed(node, interrupt, reply),
-        "approval" => approval::judge(interrupt, reply),
+    match interrupt.kind {
+        InterruptKind::Approval if node.kind == NodeType::GovernanceGate => {
+            approval::governed(node, interrupt, reply)
+        }
+        InterruptKind::Approval => approval::judge(interrupt, reply),
         // Its schema has judged it.
-        "clarification" if node.kind == NodeType::Exposed(ExposedType::Elicitation) => {
+        InterruptKind::Clarification if node.kind == NodeType::Exposed(ExposedType::Elicitation) => {
             Ok(decided(form::answered(reply.value)))
         }
-        "clarification" => clarification::judge(interrupt, reply.value).map(decided),
-        "external-event" => correlates(interrupt, reply.value).map(|()| decided(reply.value.clone())),
-        "low-confidence" => low_confidence(node, reply),
-        "conversation.exchange" => conversation::judge(node, interrupt, reply),
-        _ => Ok(decided(reply.value.clone())),
+        InterruptKind::Clarification => clarification::judge(interrupt, reply.value).map(decided),
+        InterruptKind::ExternalEvent => {
+            correlates(interrupt, reply.value).map(|()| decided(reply.value.clone()))
+        }
+        InterruptKind::LowConfidence => low_confidence(node, reply),
+        InterruptKind::ConversationExchange => conversation::judge(node, interrupt, reply),
+        InterruptKind::Custom | InterruptKind::ConversationStart | InterruptKind::ConversationClose => {
+            Ok(decided(reply.value.clone()))
+        }
     }
 }
 

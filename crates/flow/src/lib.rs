@@ -41,3 +41,4 @@ pub mod store;
 pub mod stream;
 pub mod token;
 pub mod trace;
+mod word;

@@ -3,14 +3,14 @@
 //! The log keeps values as they are, because the state is folded from it. What leaves the host goes through here:
 //! snapshots do so by themselves, events through a [`Mask`].
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use canon::digest::Digest;
 use serde_json::{Map, Value};
 
 use crate::definition::{Definition, Masking, NodeIndex, PortValue};
-use crate::event::{Event, EventKind};
+use crate::event::wire::RawEvent;
+use crate::event::{Event, EventData};
 
 /// What a hidden value is shown as.
 pub const REDACTED: &str = "[REDACTED]";
@@ -120,43 +120,105 @@ impl<'d> Mask<'d> {
         (hides && definition.masking != Masking::Passthrough).then_some(mask)
     }
 
-    /// An event as a reader sees it.
-    pub fn event<'e>(&self, event: &'e Event) -> Cow<'e, Event> {
-        let text = |name: &str| event.payload.get(name).and_then(Value::as_str).unwrap_or_default();
-        match &event.kind {
-            EventKind::VariableChanged if self.variables.contains(text("name")) => {
-                self.hide(event, &["previous", "next"])
+    /// The payload of an event as a reader sees it; nothing where it is shown as it is. What is left out may be a member that the kind
+    /// needs, so this is JSON, and no event any more. Each kind says here what of it may be marked as sensitive.
+    pub fn payload(&self, event: &Event) -> Option<Map<String, Value>> {
+        match &event.data {
+            EventData::VariableChanged(changed) if self.variables.contains(changed.name.as_str()) => {
+                Some(self.hide(event, &["previous", "next"]))
             }
-            EventKind::ChannelWritten if self.channels.contains(text("channel")) => {
-                self.hide(event, &["value"])
+            EventData::ChannelWritten(written) if self.channels.contains(written.channel.as_str()) => {
+                Some(self.hide(event, &["value"]))
             }
-            EventKind::InterruptResolved | EventKind::NodeResumed if self.is_sensitive(event) => {
-                self.hide(event, &["resumeValue"])
+            EventData::InterruptResolved(_) | EventData::NodeResumed(_) if self.is_sensitive(event) => {
+                Some(self.hide(event, &["resumeValue"]))
             }
-            EventKind::ClarificationResolved if self.is_sensitive(event) => {
-                let mut masked = event.clone();
+            EventData::ClarificationResolved(_) if self.is_sensitive(event) => {
+                let mut payload = event.payload();
                 // The answers have to be an object, so they are one with nothing in it.
-                masked.payload.insert("answers".into(), Value::Object(Map::new()));
-                Cow::Owned(masked)
+                payload.insert("answers".into(), Value::Object(Map::new()));
+                Some(payload)
             }
-            EventKind::ApprovalReceived if self.is_sensitive(event) => {
-                self.hide(event, &["feedback", "comment", "refineFeedback", "editedArtifactData"])
+            EventData::ApprovalReceived(_) if self.is_sensitive(event) => {
+                Some(self.hide(event, &["feedback", "comment", "refineFeedback", "editedArtifactData"]))
             }
-            EventKind::NodeCompleted => {
-                let sensitive = event.node_id.as_ref().and_then(|id| self.outputs.get(id.as_str()));
-                match (sensitive, event.payload.get("outputs")) {
-                    (Some(sensitive), Some(Value::Object(given))) => {
-                        let mut masked = event.clone();
-                        let shown = outputs(self.masking, sensitive, given);
-                        masked.payload.insert("outputs".into(), Value::Object(shown));
-                        Cow::Owned(masked)
-                    }
-                    _ => Cow::Borrowed(event),
-                }
+            EventData::NodeCompleted(completed) => {
+                let sensitive = event.node_id.as_ref().and_then(|id| self.outputs.get(id.as_str()))?;
+                let shown = outputs(self.masking, sensitive, completed.outputs.as_ref()?);
+                let mut payload = event.payload();
+                payload.insert("outputs".into(), Value::Object(shown));
+                Some(payload)
             }
             // What the run gives is made of what its nodes gave, under names that need not tell which.
-            EventKind::RunCompleted => self.hide(event, &["outputs"]),
-            _ => Cow::Borrowed(event),
+            EventData::RunCompleted(_) => Some(self.hide(event, &["outputs"])),
+            EventData::VariableChanged(_)
+            | EventData::ChannelWritten(_)
+            | EventData::InterruptResolved(_)
+            | EventData::NodeResumed(_)
+            | EventData::ClarificationResolved(_)
+            | EventData::ApprovalReceived(_)
+            // The inputs of a run are masked when they are recorded, and so is what a gate shows of its inputs.
+            | EventData::RunStarted(_)
+            | EventData::InterruptRequested(_)
+            | EventData::ApprovalRequested(_)
+            | EventData::RunFailed(_)
+            | EventData::RunCancelled(_)
+            | EventData::RunPaused(_)
+            | EventData::RunResumed(_)
+            | EventData::PauseRequested(_)
+            | EventData::NodeStarted(_)
+            | EventData::NodeFailed(_)
+            | EventData::NodeSuspended(_)
+            | EventData::NodeRetried(_)
+            | EventData::NodeSkipped(_)
+            | EventData::NodeCancelled(_)
+            | EventData::NodeDispatched(_)
+            | EventData::ApprovalGranted(_)
+            | EventData::ApprovalRejected(_)
+            | EventData::ApprovalOverridden(_)
+            | EventData::ClarificationRequested(_)
+            | EventData::ArtifactCreated(_)
+            | EventData::OutputChunk(_)
+            | EventData::LogAppended(_)
+            | EventData::VersionPinned(_)
+            | EventData::LoopbackLimit(_)
+            | EventData::CapBreached(_)
+            | EventData::ReplayDiverged(_)
+            | EventData::AgentReasoned(_)
+            | EventData::AgentReasoningDelta(_)
+            | EventData::AgentToolCalled(_)
+            | EventData::AgentToolReturned(_)
+            | EventData::AgentHandoff(_)
+            | EventData::AgentDecided(_)
+            | EventData::OrchestratorDecided(_)
+            | EventData::ConversationOpened(_)
+            | EventData::ConversationExchanged(_)
+            | EventData::ConversationClosed(_)
+            | EventData::WorkflowChainEvent(_)
+            | EventData::ConfidenceEscalated(_)
+            | EventData::DispatchFanOut(_)
+            | EventData::DispatchJoin(_)
+            | EventData::ModelCapabilityInsufficient(_)
+            | EventData::ModelCapabilitySubstituted(_)
+            | EventData::ProviderUsage(_)
+            | EventData::EnvelopeRetryAttempted(_)
+            | EventData::EnvelopeRetryExhausted(_)
+            | EventData::EnvelopeRefusal(_)
+            | EventData::EnvelopeTruncated(_)
+            | EventData::EnvelopeNlToFormatEngaged(_)
+            | EventData::EnvelopeRecoveryApplied(_)
+            | EventData::AgentPromptResolved(_)
+            | EventData::PromptComposed(_)
+            | EventData::Other { .. } => None,
+        }
+    }
+
+    /// An event as a reader sees it.
+    pub fn shown(&self, event: &Event) -> RawEvent {
+        let raw = RawEvent::from(event);
+        match self.payload(event) {
+            Some(payload) => RawEvent { payload, ..raw },
+            None => raw,
         }
     }
 
@@ -165,17 +227,16 @@ impl<'d> Mask<'d> {
         event.node_id.as_ref().is_some_and(|id| self.outputs.contains_key(id.as_str()))
     }
 
-    fn hide<'e>(&self, event: &'e Event, members: &[&str]) -> Cow<'e, Event> {
-        let mut masked = event.clone();
+    fn hide(&self, event: &Event, members: &[&str]) -> Map<String, Value> {
+        let mut payload = event.payload();
         for member in members {
-            if let Some(given) = event.payload.get(*member) {
+            if let Some(given) = payload.remove(*member)
                 // A masked object is no object any more, and some members have to be one.
-                match value(self.masking, given).filter(|_| !given.is_object()) {
-                    Some(shown) => masked.payload.insert((*member).to_owned(), shown),
-                    None => masked.payload.remove(*member),
-                };
+                && let Some(shown) = value(self.masking, &given).filter(|_| !given.is_object())
+            {
+                payload.insert((*member).to_owned(), shown);
             }
         }
-        Cow::Owned(masked)
+        payload
     }
 }

@@ -185,7 +185,7 @@ impl<'s> OpenInterrupt<'s> {
             deadline: open.deadline.map(Timestamp::to_rfc3339),
             interrupt_id: open.id.as_str(),
             key: &open.key,
-            kind: &open.kind,
+            kind: open.kind.as_str(),
             node_id: open.node_id.as_str(),
             requested_at: open.requested_at.to_rfc3339(),
             resume_schema: open.resume_schema.as_ref(),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use canon::digest::Digest;
 use canon::error::ErrorCode;
 use canon::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::channel::ChannelState;
@@ -19,7 +20,10 @@ use crate::definition::{Definition, NodeIndex};
 use crate::engine::DrainPolicy;
 use crate::engine::bounds::Rounds;
 use crate::event::Event;
+use crate::event::data::interrupt::InterruptOutcome;
+use crate::event::data::value::ArtifactCreated;
 use crate::id::{ArtifactId, InterruptId, NodeId, Principal, RunId, WorkflowId};
+use crate::interrupt::InterruptKind;
 use crate::run::{RunStatus, SharedGenesis};
 
 /// What is known of a run after its events so far.
@@ -76,7 +80,7 @@ pub struct RunState {
     /// The supervisor, once there is one.
     pub orchestrator: Option<Value>,
     /// The artifacts that it made, by id.
-    pub artifacts: BTreeMap<ArtifactId, Value>,
+    pub artifacts: BTreeMap<ArtifactId, ArtifactCreated>,
     /// What it cost so far.
     pub cost: Option<Value>,
     /// When the last event was recorded.
@@ -201,11 +205,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The spelling in an event.
-    pub const fn as_str(self) -> &'static str {
+    /// The outcome as an event tells it.
+    pub const fn told(self) -> InterruptOutcome {
         match self {
-            Self::Accepted => "accepted",
-            Self::Rejected | Self::TimedOut => "rejected",
+            Self::Accepted => InterruptOutcome::Accepted,
+            Self::Rejected | Self::TimedOut => InterruptOutcome::Rejected,
         }
     }
 }
@@ -254,14 +258,40 @@ impl NodeStatus {
 const HOST_CAPABILITY_MISSING: &str = "host_capability_missing";
 
 /// Why a run or a node failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RunError {
     /// A code for programs.
     pub code: String,
     /// A sentence for people.
     pub message: String,
     /// More.
+    #[serde(default, deserialize_with = "present")]
     pub details: Option<Value>,
+}
+
+/// Null is a value like any other.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+impl Serialize for RunError {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // In the order of their names, as everywhere.
+        #[derive(Serialize)]
+        struct Written<'e> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            capability: Option<&'e Value>,
+            code: &'e str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            details: Option<&'e Value>,
+            message: &'e str,
+        }
+        let details = self.details.as_ref();
+        // The protocol reads what is missing beside the code. Snapshots are closed, and have it in the details alone.
+        let is_missing = self.code == HOST_CAPABILITY_MISSING;
+        let capability = details.filter(|_| is_missing).and_then(|details| details.get("capability"));
+        Written { capability, code: &self.code, details, message: &self.message }.serialize(serializer)
+    }
 }
 
 impl RunError {
@@ -282,19 +312,7 @@ impl RunError {
 
     /// The error as an event holds it.
     pub fn to_json(&self) -> Value {
-        let mut object = Map::new();
-        object.insert("code".into(), self.code.as_str().into());
-        object.insert("message".into(), self.message.as_str().into());
-        if let Some(details) = &self.details {
-            object.insert("details".into(), details.clone());
-        }
-        // The protocol reads what is missing beside the code. Snapshots are closed, and have it in the details alone.
-        if self.code == HOST_CAPABILITY_MISSING
-            && let Some(capability) = self.details.as_ref().and_then(|details| details.get("capability"))
-        {
-            object.insert("capability".into(), capability.clone());
-        }
-        Value::Object(object)
+        serde_json::to_value(self).expect("names are texts, so nothing can be refused")
     }
 
     /// The error that an event holds.
@@ -318,8 +336,8 @@ pub struct Interrupt {
     pub id: InterruptId,
     /// The node that waits.
     pub node_id: NodeId,
-    /// What kind of thing, as on the wire: `approval`, `clarification`, `external-event`, …
-    pub kind: String,
+    /// What kind of thing.
+    pub kind: InterruptKind,
     /// The key: at most one prompt for each in the life of a run.
     pub key: String,
     /// What is asked.

@@ -36,12 +36,13 @@ use flow::definition::{
     CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem, RefusedTypes,
     ServedSurfaces,
 };
-use flow::engine::{Call, Told};
+use flow::engine::{Call, Report, Told};
 use flow::event::EventKind;
+use flow::event::data::value::LogAppended;
 use flow::failure::FailureCode;
 use flow::id::{EffectId, NodeId, RunId, Tenant};
 use flow::state::RunError;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::agents::Agents;
 use self::agents::tools::Workshop;
@@ -120,8 +121,22 @@ impl Performed {
 
     /// Whether the work waits for somebody.
     fn waits(&self) -> bool {
-        self.told.last().is_some_and(|told| told.kind == EventKind::InterruptRequested)
+        self.told.last().is_some_and(|told| matches!(told.report, Report::Ask(_)))
     }
+}
+
+/// What happened, from its members. Where they are not what their kind needs, a line of the log says so in its place: an event that
+/// cannot be read back would make its whole run unreadable.
+fn told(kind: EventKind, payload: Map<String, Value>) -> Told {
+    Told::read(kind, payload).unwrap_or_else(|error| {
+        Told::event(LogAppended {
+            content_trust: None,
+            fields: None,
+            level: "error".into(),
+            message: format!("something that happened was not recorded: {error}"),
+            node_id: None,
+        })
+    })
 }
 
 impl fmt::Debug for Hands {

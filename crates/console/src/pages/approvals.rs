@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flow::definition::NodeType;
 use flow::id::{NodeId, RunId};
+use flow::interrupt::InterruptKind;
 use flow::state::Interrupt;
 use flow::store::RunFilter;
 use host::runs::{ApiCode, Refusal, Scope};
@@ -98,15 +99,21 @@ pub(crate) async fn one(call: Arc<Call>) -> Result<Answer, Refusal> {
 fn question(call: &Call, run_id: &RunId, interrupt: &Interrupt, kind: Option<NodeType>) -> Markup {
     let data = &interrupt.data;
     let text = |name: &str| data.get(name).and_then(Value::as_str);
-    let heading = match interrupt.kind.as_str() {
-        "clarification" => "Questions to answer",
-        _ => run_list::asked(data).unwrap_or("An answer is needed"),
+    let heading = match interrupt.kind {
+        InterruptKind::Clarification => "Questions to answer",
+        InterruptKind::Approval
+        | InterruptKind::ExternalEvent
+        | InterruptKind::Custom
+        | InterruptKind::ConversationStart
+        | InterruptKind::ConversationExchange
+        | InterruptKind::ConversationClose
+        | InterruptKind::LowConfidence => run_list::asked(data).unwrap_or("An answer is needed"),
     };
     let is_guided = kind.is_some_and(|kind| kind.as_str() == "interlock.guided");
     html! {
         section.panel id={ "ask-" (interrupt.sequence) } {
             h2 { (parts::cut(heading, 300)) }
-            p.muted { (interrupt.kind) " at node " code { (interrupt.node_id) } ", asked " (call.time(interrupt.requested_at))
+            p.muted { (interrupt.kind.as_str()) " at node " code { (interrupt.node_id) } ", asked " (call.time(interrupt.requested_at))
                 @if let Some(deadline) = interrupt.deadline { ", given up " (call.time(deadline)) } }
             @for name in ["description", "message", "question"] { @if let Some(text) = text(name) { div.markdown { (parts::markdown(text)) } } }
             (subject(data))
@@ -171,7 +178,7 @@ fn artifact_parts(artifact: &Value) -> Markup {
 
 /// The form, by whoever draws this kind of question.
 fn answer_form(call: &Call, run_id: &RunId, interrupt: &Interrupt) -> Markup {
-    let family = interrupt.kind.split('.').next().unwrap_or_default();
+    let family = interrupt.kind.as_str().split('.').next().unwrap_or_default();
     let claims = [format!("activity:interrupt.{family}"), "activity:interrupt".to_owned()];
     let handle = claims.iter().find_map(|claim| call.shell.claims.get(claim));
     let panel = handle.and_then(|handle| match provider::of(&handle.owner_id, &handle.kind, &handle.id) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flow::event::Event;
+use flow::event::wire::RawEvent;
 use flow::id::NodeId;
 use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
@@ -54,7 +54,7 @@ fn paging(call: &Call, from: u64, next: Option<u64>, end: u64) -> Markup {
     }
 }
 
-fn table(call: &Call, events: &[Event]) -> Markup {
+fn table(call: &Call, events: &[RawEvent]) -> Markup {
     html! {
         div.scroll.cards { table {
             thead { tr { th.number { "#" } th { "When" } th { "Event" } th { "Node" } th.wide { "Payload" } } }
@@ -76,7 +76,7 @@ fn table(call: &Call, events: &[Event]) -> Markup {
 }
 
 /// One event with everything it carries.
-fn whole(call: &Call, event: &Event) -> Markup {
+fn whole(call: &Call, event: &RawEvent) -> Markup {
     html! {
         section.panel {
             dl.facts {

@@ -1,5 +1,6 @@
 //! Channels: named values with a way to combine what is written to them.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
 /// A declared channel.
@@ -96,5 +97,18 @@ impl Reducer {
     /// Whether entries age.
     pub const fn ages(&self) -> bool {
         matches!(self, Self::Append | Self::Votes | Self::Feedback)
+    }
+}
+
+impl Serialize for Reducer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Reducer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| de::Error::custom("not a reducer"))
     }
 }

@@ -10,6 +10,21 @@ use serde_json::{Value, json};
 
 use super::node_type::{MOCK_AGENT, NodeType};
 use super::{Capabilities, Problem, decision};
+use crate::word::words;
+
+words! {
+    /// When the workers of a dispatch are joined.
+    pub enum JoinMode {
+        /// All of them have ended.
+        WaitAll => "wait-all",
+        /// So many have completed.
+        Quorum => "quorum",
+        /// One has completed.
+        First => "first",
+        /// One has ended, however.
+        Race => "race",
+    }
+}
 
 /// The longest goal of a guided node: it is repeated to the agent with every step.
 const MAX_GOAL_CHARACTERS: usize = 4096;

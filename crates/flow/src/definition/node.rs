@@ -1,5 +1,7 @@
 //! Nodes: a type, a configuration that the type takes, and inputs.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::NodeIndex;
@@ -38,6 +40,11 @@ impl Node {
     /// Whether it is a mock, for conformance suites alone.
     pub fn is_mock(&self) -> bool {
         self.kind.is_mock() || super::config::is_mock(self.kind, &self.config)
+    }
+
+    /// The name of its type, to be kept.
+    pub(crate) fn type_name(&self) -> Cow<'static, str> {
+        self.pack_type.clone().map_or(Cow::Borrowed(self.kind.as_str()), Cow::Owned)
     }
 
     /// The name of its type.

@@ -1,14 +1,22 @@
 //! Raising interrupts, and what follows from an answer.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde_json::{Number, Value, json};
 
 use super::turn::Turn;
 use super::{Effect, Refusal, TimerKey, guide, ids, nodes};
 use crate::definition::{NodeIndex, NodeType};
-use crate::event::EventKind;
+use crate::event::EventData;
+use crate::event::data::interrupt::{
+    ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
+    ClarificationRequested, ClarificationResolved, InterruptRequested, InterruptResolved, QuorumProgress,
+    ResolveReason,
+};
+use crate::event::data::node::{NodeResumed, NodeSuspended};
 use crate::failure::FailureCode;
 use crate::id::{InterruptId, NodeId};
-use crate::interrupt::{self, Ballot, Decided, Judgement, Reply};
+use crate::interrupt::{self, Ballot, Decided, InterruptKind, Judgement, Reply};
 use crate::state::{Answer, Interrupt, Outcome, RunError};
 
 /// Who decides when nobody does.
@@ -16,14 +24,36 @@ pub(super) const HOST: &str = "host";
 
 /// Something to ask.
 pub(super) struct Question {
-    pub(super) kind: String,
+    pub(super) kind: InterruptKind,
     pub(super) data: Value,
     pub(super) resume_schema: Option<Value>,
     pub(super) timeout_ms: Option<u64>,
     /// More for `node.suspended`.
-    pub(super) suspended: Value,
+    pub(super) why: Why,
     pub(super) cause: Option<u64>,
     pub(super) outside: Outside,
+}
+
+/// Why a node is suspended, beside the interrupt that it raises.
+#[derive(Default)]
+pub(super) struct Why {
+    pub(super) reason: Option<Cow<'static, str>>,
+    pub(super) conversation_id: Option<String>,
+    /// The agent that was unsure, how sure it was, and how sure it has to be.
+    pub(super) unsure: Option<Unsure>,
+}
+
+/// A decision that is too unsure.
+pub(super) struct Unsure {
+    pub(super) agent_id: String,
+    pub(super) observed: f64,
+    pub(super) threshold: f64,
+}
+
+impl Why {
+    pub(super) fn reason(reason: &'static str) -> Self {
+        Self { reason: Some(reason.into()), ..Self::default() }
+    }
 }
 
 /// Where a question comes from that somebody outside asks.
@@ -36,14 +66,23 @@ pub(super) struct Outside {
 }
 
 impl Question {
-    pub(super) fn new(kind: &str, data: Value) -> Self {
-        let kind = kind.to_owned();
+    /// What an operator is asked about a decision that is too unsure.
+    pub(super) fn low_confidence(unsure: Unsure, decision: &Value) -> Self {
+        let Unsure { agent_id, observed, threshold } = &unsure;
+        let data = json!({
+            "agentId": agent_id, "threshold": threshold, "observed": observed, "decision": decision,
+        });
+        let why = Why { unsure: Some(unsure), ..Why::reason("low-confidence") };
+        Self { why, ..Self::new(InterruptKind::LowConfidence, data) }
+    }
+
+    pub(super) fn new(kind: InterruptKind, data: Value) -> Self {
         Self {
             kind,
             data,
             resume_schema: None,
             timeout_ms: None,
-            suspended: json!({}),
+            why: Why::default(),
             cause: None,
             outside: Outside::default(),
         }
@@ -54,77 +93,102 @@ impl Turn<'_> {
     /// Suspends a node until somebody answers.
     pub(super) fn raise(&mut self, node: NodeIndex, question: Question) {
         let count = self.state.nodes[node].interrupts;
-        let id = self
-            .recorded_text("interruptId")
-            .map(InterruptId::new)
+        let recorded = match self.recorded_data() {
+            Some(EventData::NodeSuspended(suspended)) => Some(suspended.interrupt_id.clone()),
+            _ => None,
+        };
+        let id = recorded
             .unwrap_or_else(|| ids::interrupt_id(&self.state.genesis.run_id, &self.node(node).id, count));
         let key = match self.node(node).config.get("key").and_then(Value::as_str) {
             Some(key) if count == 0 && self.node(node).kind == NodeType::Interrupt => key.to_owned(),
             _ => id.as_str().to_owned(),
         };
-        let mut suspended = question.suspended;
-        suspended["interruptId"] = id.as_str().into();
-        suspended["kind"] = question.kind.as_str().into();
-        suspended["key"] = key.as_str().into();
-        let Outside { causation_id, content_trust } = question.outside;
-        if let Some(trust) = &content_trust {
-            suspended["contentTrust"] = trust.clone();
+        let Question { kind, data, resume_schema, timeout_ms, why, cause, outside } = question;
+        let Outside { causation_id, content_trust } = outside;
+        let (agent_id, observed, threshold) = match why.unsure {
+            Some(unsure) => {
+                let Unsure { agent_id, observed, threshold } = unsure;
+                (Some(agent_id), Number::from_f64(observed), Number::from_f64(threshold))
+            }
+            None => (None, None, None),
+        };
+        let suspended = NodeSuspended {
+            agent_id,
+            content_trust: content_trust.clone(),
+            conversation_id: why.conversation_id,
+            interrupt_id: id.clone(),
+            key: key.clone(),
+            kind,
+            node_id: self.node_id(node),
+            observed,
+            reason: why.reason,
+            threshold,
+        };
+        self.emit(suspended, Some(node), cause);
+        let announced = self.announcement(node, kind, &data, &id, content_trust);
+        let requested = InterruptRequested {
+            data,
+            interrupt_id: id.clone(),
+            key,
+            kind,
+            node_id: self.node_id(node),
+            requested_at: self.now,
+            resume_schema,
+            run_id: self.state.genesis.run_id.clone(),
+            timeout_ms,
+        };
+        let cause = causation_id.clone().or_else(|| self.id_of(cause));
+        let asked = self.emit_because(requested, Some(node), cause);
+        if let Some(announced) = announced {
+            let cause = causation_id.or_else(|| self.id_of(Some(asked)));
+            self.emit_because(announced, Some(node), cause);
         }
-        self.tell(EventKind::NodeSuspended, node, suspended, question.cause);
-        let mut requested = json!({
-            "kind": question.kind,
-            "key": key,
-            "data": question.data,
-            "runId": self.state.genesis.run_id,
-            "interruptId": id,
-            "requestedAt": self.now.to_rfc3339(),
-        });
-        if let Some(schema) = question.resume_schema {
-            requested["resumeSchema"] = schema;
-        }
-        if let Some(timeout) = question.timeout_ms {
-            requested["timeoutMs"] = timeout.into();
-        }
-        requested["nodeId"] = self.node(node).id.as_str().into();
-        let cause = causation_id.clone().or_else(|| self.id_of(question.cause));
-        let asked = self.tell_because(EventKind::InterruptRequested, node, requested, cause);
-        let cause = causation_id.or_else(|| self.id_of(Some(asked)));
-        let mut announced = json!({"interruptId": id, "nodeId": self.node(node).id});
-        if let Some(trust) = content_trust {
-            announced["contentTrust"] = trust;
-        }
-        self.announce(node, &question.kind, &question.data, announced, cause);
         self.ask_host(Effect::InterruptRaised { node_id: self.node(node).id.clone() });
-        if let Some(timeout) = question.timeout_ms {
+        if let Some(timeout) = timeout_ms {
             let timer = TimerKey::Interrupt { interrupt_id: id };
             self.ask_host(Effect::SetTimer { timer, at: self.now.plus(timeout) });
         }
     }
 
     /// The event of the family that the interrupt is of.
-    fn announce(
-        &mut self,
+    fn announcement(
+        &self,
         node: NodeIndex,
-        kind: &str,
+        kind: InterruptKind,
         data: &Value,
-        mut payload: Value,
-        cause: Option<String>,
-    ) {
-        let (event, members): (_, &[&str]) = match kind {
+        interrupt_id: &InterruptId,
+        content_trust: Option<Value>,
+    ) -> Option<EventData> {
+        let (interrupt_id, node_id) = (interrupt_id.clone(), self.node_id(node));
+        let member = |name: &str| data.get(name).cloned();
+        match kind {
             // A governance gate asks through `interrupt.requested` alone.
-            "approval" if self.node(node).kind != NodeType::GovernanceGate => (
-                EventKind::ApprovalRequested,
-                &["artifactId", "artifactType", "title", "actions", "approversList", "requiredApprovals"],
-            ),
-            "clarification" => (EventKind::ClarificationRequested, &["questions"]),
-            _ => return,
-        };
-        for member in members {
-            if let Some(value) = data.get(*member) {
-                payload[*member] = value.clone();
+            InterruptKind::Approval if self.node(node).kind == NodeType::GovernanceGate => None,
+            InterruptKind::Approval => {
+                let requested = ApprovalRequested {
+                    actions: member("actions"),
+                    approvers_list: member("approversList"),
+                    artifact_id: member("artifactId"),
+                    artifact_type: member("artifactType"),
+                    content_trust,
+                    interrupt_id,
+                    node_id,
+                    required_approvals: member("requiredApprovals"),
+                    title: member("title"),
+                };
+                Some(requested.into())
             }
+            InterruptKind::Clarification => {
+                let questions = member("questions");
+                Some(ClarificationRequested { content_trust, interrupt_id, node_id, questions }.into())
+            }
+            InterruptKind::ExternalEvent
+            | InterruptKind::Custom
+            | InterruptKind::ConversationStart
+            | InterruptKind::ConversationExchange
+            | InterruptKind::ConversationClose
+            | InterruptKind::LowConfidence => None,
         }
-        self.tell_because(event, node, payload, cause);
     }
 
     /// Somebody answered what a node waits for, or one interrupt of it and no other.
@@ -158,15 +222,11 @@ impl Turn<'_> {
         }
         match judgement {
             Judgement::Asked => {
-                self.log(
-                    node,
-                    "somebody asked back",
-                    &json!({"interruptId": open_id, "resumeValue": value, "by": by}),
-                );
+                let fields = json!({"interruptId": open_id, "resumeValue": value, "by": by});
+                self.log(node, "somebody asked back", fields);
             }
             Judgement::Voted(ballot) => {
-                let governed = self.node(node).kind == NodeType::GovernanceGate;
-                self.tell_vote(node, &ballot, value, governed, None, asked);
+                self.tell_vote(node, &ballot, value, None, asked);
             }
             Judgement::Exchanged(content) => {
                 nodes::exchange(self, node, &content, by, asked);
@@ -194,71 +254,90 @@ impl Turn<'_> {
             self.ask_host(Effect::SetTimer { timer, at: deadline });
             return;
         }
-        let value = if open.kind == "approval" {
-            json!({"action": "reject", "reason": "timeout"})
-        } else {
-            Value::Null
+        let value = match open.kind {
+            InterruptKind::Approval => json!({"action": "reject", "reason": "timeout"}),
+            InterruptKind::Clarification
+            | InterruptKind::ExternalEvent
+            | InterruptKind::Custom
+            | InterruptKind::ConversationStart
+            | InterruptKind::ConversationExchange
+            | InterruptKind::ConversationClose
+            | InterruptKind::LowConfidence => Value::Null,
         };
         let decided =
             Decided { value, outcome: Outcome::TimedOut, by: HOST.into(), ballot: None, turn: None };
         self.end_guide(node);
-        self.close(node, &decided, Some("timeout"));
+        self.close(node, &decided, Some(ResolveReason::Timeout));
         self.proceed(node);
         self.drain();
     }
 
     /// Records that an interrupt is over.
-    pub(super) fn close(&mut self, node: NodeIndex, decided: &Decided, reason: Option<&str>) {
+    pub(super) fn close(&mut self, node: NodeIndex, decided: &Decided, reason: Option<ResolveReason>) {
         let Some(open) = self.state.interrupts.get(&self.node(node).id).cloned() else { return };
-        let mut payload = json!({
-            "interruptId": open.id,
-            "kind": open.kind,
-            "resumeValue": decided.value,
-            "resolvedAt": self.now.to_rfc3339(),
-            "resolvedBy": decided.by,
-            "outcome": decided.outcome.as_str(),
-        });
-        if let Some(reason) = reason {
-            payload["reason"] = reason.into();
-        }
-        let cause = self.tell(EventKind::InterruptResolved, node, payload, Some(open.sequence));
+        let resolved = InterruptResolved {
+            interrupt_id: open.id.clone(),
+            kind: open.kind,
+            node_id: self.node_id(node),
+            outcome: decided.outcome.told(),
+            reason,
+            resolved_at: self.now,
+            resolved_by: decided.by.clone(),
+            resume_value: decided.value.clone(),
+        };
+        let cause = self.emit(resolved, Some(node), Some(open.sequence));
         self.tell_family(node, &open, decided, cause);
         self.close_interrupt(open.id, open.deadline.is_some());
     }
 
     /// The event of the family that the interrupt is of.
     fn tell_family(&mut self, node: NodeIndex, open: &Interrupt, decided: &Decided, cause: u64) {
-        let governed = self.node(node).kind == NodeType::GovernanceGate;
-        match open.kind.as_str() {
-            "approval" => match &decided.ballot {
+        match open.kind {
+            InterruptKind::Approval => match &decided.ballot {
                 Some(ballot) => {
-                    self.tell_vote(
-                        node,
-                        ballot,
-                        &decided.value,
-                        governed,
-                        Some(decided.outcome),
-                        Some(cause),
-                    );
+                    self.tell_vote(node, ballot, &decided.value, Some(decided.outcome), Some(cause));
                 }
-                None if governed => {
-                    let payload =
-                        json!({"gateId": self.node(node).id, "principal": HOST, "reason": "timeout"});
-                    self.emit(EventKind::ApprovalRejected, Some(node), payload, Some(cause));
+                None if self.node(node).kind == NodeType::GovernanceGate => {
+                    let rejected = ApprovalRejected {
+                        gate_id: self.node_id(node),
+                        principal: HOST.to_owned(),
+                        reason: Some("timeout".to_owned()),
+                    };
+                    self.emit(rejected, Some(node), Some(cause));
                 }
                 None => {
-                    let at = self.now.to_rfc3339();
-                    let payload = json!({"action": "timeout", "decidedBy": HOST, "decidedAt": at});
-                    self.tell(EventKind::ApprovalReceived, node, payload, Some(cause));
+                    let received = self.received(node, "timeout", HOST);
+                    self.emit(received, Some(node), Some(cause));
                 }
             },
-            "clarification" if decided.outcome != Outcome::TimedOut => {
+            InterruptKind::Clarification if decided.outcome != Outcome::TimedOut => {
                 let answers = decided.value.get("answers").cloned().unwrap_or_else(|| json!({}));
-                let payload = json!({"answers": answers, "answeredBy": decided.by});
-                self.tell(EventKind::ClarificationResolved, node, payload, Some(cause));
+                let (answered_by, node_id) = (decided.by.clone(), self.node_id(node));
+                self.emit(ClarificationResolved { answered_by, answers, node_id }, Some(node), Some(cause));
             }
-            "conversation.exchange" => nodes::hang_up(self, node, open, decided, cause),
-            _ => {}
+            InterruptKind::ConversationExchange => nodes::hang_up(self, node, open, decided, cause),
+            InterruptKind::Clarification
+            | InterruptKind::ExternalEvent
+            | InterruptKind::Custom
+            | InterruptKind::ConversationStart
+            | InterruptKind::ConversationClose
+            | InterruptKind::LowConfidence => {}
+        }
+    }
+
+    /// Somebody's decision, without anything beside it.
+    fn received(&self, node: NodeIndex, action: &str, by: &str) -> ApprovalReceived {
+        ApprovalReceived {
+            action: action.to_owned(),
+            comment: None,
+            decided_at: self.now,
+            decided_by: by.to_owned(),
+            edited_artifact_data: None,
+            feedback: None,
+            node_id: self.node_id(node),
+            outcome: None,
+            quorum_progress: None,
+            refine_feedback: None,
         }
     }
 
@@ -267,52 +346,46 @@ impl Turn<'_> {
         node: NodeIndex,
         ballot: &Ballot,
         value: &Value,
-        governed: bool,
         outcome: Option<Outcome>,
         cause: Option<u64>,
     ) {
-        let progress = json!({"granted": ballot.granted, "required": ballot.required});
-        if governed {
+        let progress = QuorumProgress { granted: ballot.granted, required: ballot.required };
+        if self.node(node).kind == NodeType::GovernanceGate {
             // These payloads are closed: they name the gate, and not the node.
-            let mut payload = json!({"gateId": self.node(node).id, "principal": ballot.voter});
-            let kind = match ballot.action.as_str() {
-                "override" => EventKind::ApprovalOverridden,
-                "reject" => EventKind::ApprovalRejected,
-                _ => EventKind::ApprovalGranted,
+            let (gate_id, principal) = (self.node_id(node), ballot.voter.clone());
+            let reason = ballot.reason.clone();
+            let vote: EventData = match ballot.action.as_str() {
+                "override" => ApprovalOverridden { gate_id, principal, reason }.into(),
+                "reject" => ApprovalRejected { gate_id, principal, reason }.into(),
+                _ => ApprovalGranted { gate_id, principal, quorum_progress: progress }.into(),
             };
-            if kind == EventKind::ApprovalGranted {
-                payload["quorumProgress"] = progress;
-            } else if let Some(reason) = &ballot.reason {
-                payload["reason"] = reason.as_str().into();
-            }
-            self.emit(kind, Some(node), payload, cause);
+            self.emit(vote, Some(node), cause);
             return;
         }
-        let mut payload = json!({
-            "action": ballot.action,
-            "decidedBy": ballot.voter,
-            "decidedAt": self.now.to_rfc3339(),
-        });
-        for member in ["comment", "feedback", "refineFeedback", "editedArtifactData"] {
-            if let Some(value) = value.get(member) {
-                payload[member] = value.clone();
-            }
-        }
-        if ballot.required > 1 {
-            payload["quorumProgress"] = progress;
-            if let Some(outcome) = outcome {
-                payload["outcome"] = outcome.as_str().into();
-            }
-        }
-        self.tell(EventKind::ApprovalReceived, node, payload, cause);
+        let member = |name: &str| value.get(name).cloned();
+        let of_several = ballot.required > 1;
+        let received = ApprovalReceived {
+            comment: member("comment"),
+            feedback: member("feedback"),
+            refine_feedback: member("refineFeedback"),
+            edited_artifact_data: member("editedArtifactData"),
+            quorum_progress: of_several.then_some(progress),
+            outcome: outcome.filter(|_| of_several).map(Outcome::told),
+            ..self.received(node, &ballot.action, &ballot.voter)
+        };
+        self.emit(received, Some(node), cause);
     }
 
     /// Lets a node go on with the answer that is recorded.
     pub(super) fn proceed(&mut self, node: NodeIndex) {
         let Answer::Given(resolution) = self.state.nodes[node].answer.clone() else { return };
         if self.state.nodes[node].status != crate::state::NodeStatus::Running {
-            let payload = json!({"interruptId": resolution.interrupt.id, "resumeValue": resolution.value});
-            self.tell(EventKind::NodeResumed, node, payload, Some(resolution.sequence));
+            let resumed = NodeResumed {
+                interrupt_id: resolution.interrupt.id.clone(),
+                node_id: self.node_id(node),
+                resume_value: resolution.value.clone(),
+            };
+            self.emit(resumed, Some(node), Some(resolution.sequence));
         }
         let step = nodes::answered(self, node, &resolution);
         self.settle(node, step, Some(resolution.sequence));

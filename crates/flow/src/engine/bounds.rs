@@ -6,7 +6,7 @@
 use canon::json;
 use serde_json::{Map, Value};
 
-use super::{Refusal, Told, nodes};
+use super::{Refusal, Told};
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
@@ -79,12 +79,12 @@ pub(super) fn check_told(told: &[Told]) -> Result<(), RunError> {
         let message = format!("the work of a node may tell {MAX_TOLD} things, and not {}", told.len());
         return Err(RunError::of(FailureCode::ValidationError, message));
     }
-    told.iter().try_for_each(|told| check("what happened in an effect", &told.payload))
+    told.iter().try_for_each(|told| check("what happened in an effect", &told.payload()))
 }
 
 /// The first of what happened, as far as it is within the bounds and decides nothing.
 pub(super) fn told_within(told: Vec<Told>) -> Vec<Told> {
-    let fits = |told: &Told| check("", &told.payload).is_ok() && !nodes::decides(told);
+    let fits = |told: &Told| check("", &told.payload()).is_ok() && !told.decides();
     told.into_iter().take(MAX_TOLD).take_while(fits).collect()
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::turn::Turn;
 use super::{Effect, Input};
 use crate::definition::NodeIndex;
-use crate::event::{Event, size};
+use crate::event::size;
 use crate::failure::FailureCode;
 use crate::meter::OverBudget;
 use crate::state::RunError;
@@ -81,15 +81,14 @@ pub(super) struct Exceeded {
 }
 
 impl Turn<'_> {
-    /// Whether an event may be recorded. Nothing more is once a limit was exceeded, but for the end of the run.
-    pub(super) fn admits(&mut self, event: &Event, node: Option<NodeIndex>) -> bool {
+    /// Whether an event of that size may be recorded. Nothing more is once a limit was exceeded, but for the end of the run.
+    pub(super) fn admits(&mut self, size: u64, node: Option<NodeIndex>) -> bool {
         if self.closing {
             return true;
         }
         if self.exceeded.is_some() {
             return false;
         }
-        let size = size::of_event(event);
         self.appended = self.appended.saturating_add(size);
         let all = self.state.bytes.saturating_add(size);
         let limits = self.limits;

@@ -1,12 +1,12 @@
 //! What no run may exceed.
 
 use canon::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::turn::Turn;
 use super::{Effect, TimerKey};
 use crate::definition::NodeIndex;
-use crate::event::EventKind;
+use crate::event::data::run::CapBreached;
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
@@ -66,11 +66,14 @@ impl Turn<'_> {
     }
 
     /// Records that a limit was reached.
-    pub(super) fn breach(&mut self, kind: &str, limit: u64, observed: u64, node: Option<NodeIndex>) -> u64 {
-        let mut payload = json!({"kind": kind, "limit": limit, "observed": observed});
-        if let Some(node) = node {
-            payload["nodeId"] = self.node(node).id.as_str().into();
-        }
-        self.emit(EventKind::CapBreached, node, payload, None)
+    pub(super) fn breach(
+        &mut self,
+        kind: &'static str,
+        limit: u64,
+        observed: u64,
+        node: Option<NodeIndex>,
+    ) -> u64 {
+        let node_id = node.map(|node| self.node_id(node));
+        self.emit(CapBreached { kind: kind.into(), limit, node_id, observed }, node, None)
     }
 }

@@ -8,7 +8,8 @@ use super::nodes::{dispatch, sub_workflow};
 use super::turn::Turn;
 use super::{Effect, StartChild, ids, mapping};
 use crate::definition::{NodeIndex, NodeType};
-use crate::event::{EventKind, event_id};
+use crate::event::data::node::NodeDispatched;
+use crate::event::{EventData, event_id};
 use crate::failure::FailureCode;
 use crate::id::{RunId, WorkflowId};
 use crate::run::{Parent, RunStatus};
@@ -56,13 +57,21 @@ impl Turn<'_> {
         cause: Option<u64>,
     ) -> usize {
         let state = &self.state.nodes[node];
-        let run_id = self.recorded_text("childRunId").map(RunId::new).unwrap_or_else(|| {
+        let recorded = match self.recorded_data() {
+            Some(EventData::NodeDispatched(dispatched)) => Some(dispatched.child_run_id.clone()),
+            _ => None,
+        };
+        let run_id = recorded.unwrap_or_else(|| {
             let place = state.children.len();
             let parent = &self.state.genesis.run_id;
             ids::child_run_id(parent, &self.node(node).id, state.iteration, state.attempt, place)
         });
-        let payload = json!({"childRunId": run_id, "childWorkflowId": workflow_id});
-        self.emit(EventKind::NodeDispatched, Some(node), payload, cause);
+        let dispatched = NodeDispatched {
+            child_run_id: run_id,
+            child_status: None,
+            child_workflow_id: workflow_id.clone(),
+        };
+        self.emit(dispatched, Some(node), cause);
         let place = self.state.children.len() - 1;
         self.ask_for_child(node, place);
         place
@@ -161,11 +170,13 @@ impl Turn<'_> {
     /// Records how a child stands.
     pub(super) fn tell_child(&mut self, node: NodeIndex, place: usize, status: RunStatus) {
         let child = &self.state.children[place];
-        let payload = json!({
-            "childRunId": child.run_id, "childWorkflowId": child.workflow_id, "childStatus": status.as_str(),
-        });
+        let dispatched = NodeDispatched {
+            child_run_id: child.run_id.clone(),
+            child_status: Some(status),
+            child_workflow_id: child.workflow_id.clone(),
+        };
         let cause = Some(child.dispatched);
-        self.emit(EventKind::NodeDispatched, Some(node), payload, cause);
+        self.emit(dispatched, Some(node), cause);
     }
 
     /// Takes over the variables of a child that completed. Gives their names; a child that did not complete gives nothing.
@@ -183,7 +194,7 @@ impl Turn<'_> {
         let mut names = Vec::new();
         for (name, from) in mapping::outputs(self.node(node), child.workflow_id.clone().as_str()) {
             if let Some(value) = variables.get(from) {
-                self.set_variable(node, name, value, cause);
+                self.set_variable(Some(node), name, value, cause);
                 names.push(name.to_owned());
             }
         }

@@ -1,11 +1,12 @@
 //! From what is ready to what has ended.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::turn::Turn;
 use super::{Effect, TimerKey, bounds, nodes, ports};
 use crate::definition::{ExposedType, NodeIndex, NodeType};
-use crate::event::EventKind;
+use crate::event::data::node::{NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted};
+use crate::event::data::run::{LoopbackLimit, Owner, RunCompleted, RunStarted, TriggeredBy};
 use crate::failure::FailureCode;
 use crate::mask;
 use crate::state::schedule::Verdict;
@@ -71,24 +72,21 @@ impl Turn<'_> {
             return;
         }
         let genesis = self.state.genesis.clone();
-        let mut payload = json!({
-            "workflowId": genesis.workflow_id,
-            "inputs": mask::declared_inputs(self.definition, &genesis.inputs),
-            "owner": {"tenant": genesis.tenant, "principal": genesis.principal},
+        // Ids and names: what the message says is in the inputs and in the outputs of its node, as far as it is the run's.
+        let trigger = genesis.trigger.as_ref().map(|trigger| TriggeredBy {
+            event_type: trigger.event_type.clone(),
+            id: trigger.trigger_id.clone(),
+            message_id: trigger.message_id.clone(),
+            source: trigger.source.clone(),
         });
-        if !genesis.tags.is_empty() {
-            payload["tags"] = genesis.tags.clone().into();
-        }
-        if let Some(trigger) = &genesis.trigger {
-            // Ids and names: what the message says is in the inputs and in the outputs of its node, as far as it is the run's.
-            payload["trigger"] = json!({
-                "id": trigger.trigger_id,
-                "eventType": trigger.event_type,
-                "source": trigger.source,
-                "messageId": trigger.message_id,
-            });
-        }
-        self.emit(EventKind::RunStarted, None, payload, None);
+        let started = RunStarted {
+            inputs: mask::declared_inputs(self.definition, &genesis.inputs),
+            owner: Owner { principal: genesis.principal.clone(), tenant: genesis.tenant.clone() },
+            tags: genesis.tags.clone(),
+            trigger,
+            workflow_id: genesis.workflow_id.clone(),
+        };
+        self.emit(started, None, None);
     }
 
     /// Starts and skips until nothing is ready, and ends the run where nothing is under way.
@@ -114,7 +112,8 @@ impl Turn<'_> {
             }
             match next {
                 Some((node, Verdict::Skip(reason))) => {
-                    self.tell(EventKind::NodeSkipped, node, json!({"reason": reason}), None);
+                    let skipped = NodeSkipped { node_id: self.node_id(node), reason: reason.into() };
+                    self.emit(skipped, Some(node), None);
                 }
                 Some((node, _)) => self.start(node),
                 None => {
@@ -135,11 +134,8 @@ impl Turn<'_> {
         if self.exceeded.is_some() {
             return;
         }
-        let mut payload = json!({"durationMs": self.elapsed()});
-        if !outputs.is_empty() {
-            payload["outputs"] = Value::Object(outputs);
-        }
-        self.emit(EventKind::RunCompleted, None, payload, None);
+        let outputs = Some(outputs).filter(|outputs| !outputs.is_empty());
+        self.emit(RunCompleted { duration_ms: self.elapsed(), outputs }, None, None);
         self.ask_host(Effect::ClearTimer { timer: TimerKey::Run });
     }
 
@@ -218,15 +214,16 @@ impl Turn<'_> {
             return;
         }
         let inputs = self.inputs(node);
-        let mut payload = json!({"typeId": self.node(node).type_id(), "attempt": attempt});
-        if self.node(node).kind == NodeType::Delay
-            && let Ok(inputs) = &inputs
-        {
+        let waits = self.node(node).kind == NodeType::Delay;
+        let inputs_of_delay = inputs.as_ref().ok().filter(|_| waits);
+        let started = NodeStarted {
+            attempt,
             // The moment is recorded, so that a restart waits for what is left, and not again from the start.
-            let due = self.now.plus(nodes::delay_ms(self, node, inputs));
-            payload["dueAt"] = due.to_rfc3339().into();
-        }
-        self.tell(EventKind::NodeStarted, node, payload, cause);
+            due_at: inputs_of_delay.map(|inputs| self.now.plus(nodes::delay_ms(self, node, inputs))),
+            node_id: self.node_id(node),
+            type_id: self.node(node).type_name(),
+        };
+        self.emit(started, Some(node), cause);
         self.execute(node, inputs);
     }
 
@@ -269,12 +266,13 @@ impl Turn<'_> {
     }
 
     fn complete(&mut self, node: NodeIndex, outputs: Map<String, Value>, cause: Option<u64>) {
-        let mut payload = json!({"durationMs": self.worked(node)});
-        if !outputs.is_empty() {
-            payload["outputs"] = Value::Object(outputs);
-        }
+        let completed = NodeCompleted {
+            duration_ms: self.worked(node),
+            node_id: self.node_id(node),
+            outputs: Some(outputs).filter(|outputs| !outputs.is_empty()),
+        };
         let cause = cause.or_else(|| self.decision_behind(node));
-        self.tell(EventKind::NodeCompleted, node, payload, cause);
+        self.emit(completed, Some(node), cause);
         if let Some(rank) = self.state.schedule.exhausted {
             self.end_loop(node, self.definition.graph.order[rank]);
         }
@@ -284,8 +282,8 @@ impl Turn<'_> {
     fn end_loop(&mut self, last: NodeIndex, first: NodeIndex) {
         let (iterations, limit) =
             (self.state.nodes[first].iteration, self.definition.settings.max_loopback_iterations);
-        let payload = json!({"iterations": iterations.max(1), "limit": limit});
-        let cause = self.tell(EventKind::LoopbackLimit, first, payload, None);
+        let reached = LoopbackLimit { iterations: iterations.max(1), limit, node_id: self.node_id(first) };
+        let cause = self.emit(reached, Some(first), None);
         // A supervisor that was not done must not look as if it were.
         if self.node(last).kind == NodeType::Dispatch {
             let error =
@@ -299,16 +297,24 @@ impl Turn<'_> {
         let most = self.node(node).max_retries.unwrap_or(self.definition.settings.max_retries);
         if failure.retryable && attempt < most {
             let delay = FIRST_RETRY_MS.saturating_mul(1 << attempt.min(16)).min(LONGEST_RETRY_MS);
-            let payload =
-                json!({"attempt": attempt + 1, "delayMs": delay, "lastError": failure.error.to_json()});
+            let retried = NodeRetried {
+                attempt: attempt + 1,
+                delay_ms: delay,
+                last_error: failure.error.clone(),
+                node_id: self.node_id(node),
+            };
             let cause = cause.or(self.state.nodes[node].last_sequence);
-            self.tell(EventKind::NodeRetried, node, payload, cause);
+            self.emit(retried, Some(node), cause);
             self.set_node_timer(node);
             return;
         }
-        let payload = json!({"error": failure.error.to_json(), "attempts": attempt.saturating_add(1)});
+        let failed = NodeFailed {
+            attempts: Some(attempt.saturating_add(1)),
+            error: failure.error.clone(),
+            node_id: self.node_id(node),
+        };
         let cause = cause.or_else(|| self.decision_behind(node));
-        let sequence = self.tell(EventKind::NodeFailed, node, payload, cause);
+        let sequence = self.emit(failed, Some(node), cause);
         if self.is_halted() || self.state.takes_failure(self.definition, node, &mut self.meter) {
             return;
         }

@@ -11,15 +11,16 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ask::{HOST, Question};
+use super::ask::{HOST, Question, Why};
 use super::children::no_source;
 use super::drain::{Failure, Step};
 use super::turn::Turn;
 use super::{Effect, ids};
 use crate::definition::{NodeIndex, NodeType};
-use crate::event::EventKind;
+use crate::event::data::node::NodeResumed;
+use crate::event::data::value::ArtifactCreated;
 use crate::id::{ArtifactId, NodeId};
-use crate::interrupt::Decided;
+use crate::interrupt::{Decided, InterruptKind};
 use crate::state::{Answer, NodeStatus, Outcome, Resolution, RunError};
 
 /// What a run waits for, as the interrupt calls it.
@@ -125,8 +126,7 @@ impl GuideFailure {
 
 impl GuideResult {
     /// The result as the outputs of a node recorded it, without what the artifacts hold.
-    pub(super) fn recorded(outputs: &Value) -> Self {
-        let mut outputs = super::turn::object(outputs.clone());
+    pub(super) fn recorded(mut outputs: Map<String, Value>) -> Self {
         let told = outputs.remove("deliverables");
         let deliverable = |told: &Value| {
             let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -221,10 +221,12 @@ impl Turn<'_> {
                 }
             }
         }
-        let made = self.state.artifacts.iter().filter_map(|(artifact_id, payload)| {
-            let node_id = NodeId::new(payload.get("nodeId")?.as_str()?);
-            let place = self.state.place(&node_id)?;
-            before[place].then(|| Upstream { artifact_id: artifact_id.clone(), node_id })
+        let made = self.state.artifacts.values().filter_map(|artifact| {
+            let place = self.state.place(&artifact.node_id)?;
+            before[place].then(|| Upstream {
+                artifact_id: artifact.artifact_id.clone(),
+                node_id: artifact.node_id.clone(),
+            })
         });
         made.collect()
     }
@@ -246,9 +248,9 @@ impl Turn<'_> {
         let timeout = self.node(node).config.get("timeoutMs").and_then(Value::as_f64);
         let question = Question {
             timeout_ms: timeout.filter(|milliseconds| *milliseconds >= 1.0).map(whole),
-            suspended: json!({"reason": "guided-session"}),
+            why: Why::reason("guided-session"),
             cause: state.last_sequence,
-            ..Question::new("external-event", data)
+            ..Question::new(InterruptKind::ExternalEvent, data)
         };
         self.raise(node, question);
     }
@@ -292,8 +294,12 @@ impl Turn<'_> {
         if let Some((interrupt_id, sequence)) = &resolved
             && self.state.nodes[node].status == NodeStatus::Suspended
         {
-            let payload = json!({"interruptId": interrupt_id, "resumeValue": decided.value});
-            self.tell(EventKind::NodeResumed, node, payload, Some(*sequence));
+            let resumed = NodeResumed {
+                interrupt_id: interrupt_id.clone(),
+                node_id: self.node_id(node),
+                resume_value: decided.value.clone(),
+            };
+            self.emit(resumed, Some(node), Some(*sequence));
         }
         let cause = resolved.map(|(_, sequence)| sequence);
         let step = match outcome {
@@ -312,11 +318,16 @@ impl Turn<'_> {
         for Deliverable { path, bytes, sha256, data } in result.deliverables {
             let (run_id, node_id) = (self.state.genesis.run_id.clone(), self.node(node).id.clone());
             let state = &self.state.nodes[node];
-            let id = self.recorded_text("artifactId").map(ArtifactId::new).unwrap_or_else(|| {
+            let id = self.recorded_artifact().unwrap_or_else(|| {
                 ids::deliverable_id(&run_id, &node_id, state.iteration, state.attempt, &path)
             });
-            let payload = json!({"artifactId": id, "artifactType": DELIVERABLE, "summary": path});
-            self.tell(EventKind::ArtifactCreated, node, payload, cause);
+            let created = ArtifactCreated {
+                artifact_id: id.clone(),
+                artifact_type: DELIVERABLE.to_owned(),
+                node_id: node_id.clone(),
+                summary: Some(path.clone()),
+            };
+            self.emit(created, Some(node), cause);
             told.push(json!({"artifactId": id, "path": path, "bytes": bytes, "sha256": sha256}));
             let document = json!({
                 "artifactId": id, "artifactType": DELIVERABLE, "runId": run_id, "nodeId": node_id, "data": data,

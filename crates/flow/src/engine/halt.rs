@@ -1,11 +1,15 @@
 //! Pausing, going on, cancelling and failing.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::turn::Turn;
 use super::{DrainPolicy, Effect, Refusal, TimerKey, bounds};
 use crate::definition::NodeIndex;
-use crate::event::EventKind;
+use crate::event::data::node::NodeCancelled;
+use crate::event::data::run::{PauseRequested, RunCancelled, RunFailed, RunPaused, RunResumed};
+use crate::event::data::value::LogAppended;
 use crate::id::{InterruptId, Principal, RunId};
 use crate::state::RunError;
 
@@ -27,11 +31,8 @@ impl Turn<'_> {
         self.state.rounds.check(&Value::Null)?;
         self.begin();
         if policy == DrainPolicy::DrainCurrentNode && self.drains_first() {
-            let mut payload = json!({"drainPolicy": spelling(policy), "requestedAt": self.now.to_rfc3339()});
-            if let Some(reason) = reason {
-                payload["reason"] = reason.into();
-            }
-            self.emit(EventKind::PauseRequested, None, payload, None);
+            let requested = PauseRequested { drain_policy: policy, reason, requested_at: self.now };
+            self.emit(requested, None, None);
         } else {
             self.halt(reason, policy);
         }
@@ -46,11 +47,7 @@ impl Turn<'_> {
     }
 
     fn halt(&mut self, reason: Option<String>, policy: DrainPolicy) {
-        let mut payload = json!({"drainPolicy": spelling(policy), "pausedAt": self.now.to_rfc3339()});
-        if let Some(reason) = reason {
-            payload["reason"] = reason.into();
-        }
-        self.emit(EventKind::RunPaused, None, payload, None);
+        self.emit(RunPaused { drain_policy: policy, paused_at: self.now, reason }, None, None);
     }
 
     /// Pauses the run that was to be paused, once no node works any more. Gives whether no node may begin.
@@ -69,11 +66,8 @@ impl Turn<'_> {
         if self.state.paused.is_none() && !was_draining {
             return Err(Refusal::Conflict { status: self.state.status });
         }
-        let mut payload = json!({"resumedAt": self.now.to_rfc3339()});
-        if let Some(reason) = reason {
-            payload["reason"] = reason.into();
-        }
-        self.emit(EventKind::RunResumed, None, payload, None);
+        let reason = reason.map(Cow::Owned);
+        self.emit(RunResumed { cause: None, reason, resumed_at: Some(self.now) }, None, None);
         if was_draining {
             // What works was never halted, and must not be begun again. Only attempts were held back.
             self.try_again();
@@ -97,11 +91,7 @@ impl Turn<'_> {
             bounds::check_answer(name, next)?;
         }
         for (name, next) in variables {
-            let mut payload = json!({"name": name, "next": next});
-            if let Some(previous) = self.state.variables.get(name) {
-                payload["previous"] = previous.clone();
-            }
-            self.emit(EventKind::VariableChanged, None, payload, None);
+            self.set_variable(None, name, next, None);
         }
         Ok(())
     }
@@ -118,16 +108,10 @@ impl Turn<'_> {
         self.closing = true;
         self.begin();
         self.end_active("run-cancelled");
-        let mut payload = json!({"cancelledBy": by, "durationMs": self.elapsed()});
-        match (parent_run_id, reason) {
-            (Some(parent), _) => {
-                payload["parentRunId"] = parent.as_str().into();
-                payload["reason"] = PARENT_CANCELLED.into();
-            }
-            (None, Some(reason)) => payload["reason"] = reason.into(),
-            (None, None) => {}
-        }
-        self.emit(EventKind::RunCancelled, None, payload, None);
+        let reason = if parent_run_id.is_some() { Some(PARENT_CANCELLED.to_owned()) } else { reason };
+        let cancelled =
+            RunCancelled { cancelled_by: by.clone(), duration_ms: self.elapsed(), parent_run_id, reason };
+        self.emit(cancelled, None, None);
         self.ask_host(Effect::ClearTimer { timer: TimerKey::Run });
         Ok(())
     }
@@ -136,19 +120,21 @@ impl Turn<'_> {
     pub(super) fn fail_run(&mut self, error: &RunError, node: Option<NodeIndex>, cause: Option<u64>) {
         self.closing = true;
         self.end_active("run-failed");
-        let mut payload = json!({"error": error.to_json(), "durationMs": self.elapsed()});
-        if let Some(node) = node {
-            payload["failedNodeId"] = self.node(node).id.as_str().into();
-        }
-        self.emit(EventKind::RunFailed, None, payload, cause);
+        let failed = RunFailed {
+            duration_ms: self.elapsed(),
+            error: error.clone(),
+            failed_node_id: node.map(|node| self.node_id(node)),
+        };
+        self.emit(failed, None, cause);
         self.ask_host(Effect::ClearTimer { timer: TimerKey::Run });
     }
 
     /// Ends whatever is under way, with its timers, interrupts and children.
-    fn end_active(&mut self, reason: &str) {
+    fn end_active(&mut self, reason: &'static str) {
         for node in self.state.under_way(self.definition) {
             self.let_go(node);
-            self.tell(EventKind::NodeCancelled, node, json!({"reason": reason}), None);
+            let cancelled = NodeCancelled { node_id: self.node_id(node), reason: reason.into() };
+            self.emit(cancelled, Some(node), None);
         }
     }
 
@@ -186,16 +172,14 @@ impl Turn<'_> {
     }
 
     /// Adds a line to the log of the run.
-    pub(super) fn log(&mut self, node: NodeIndex, message: &str, fields: &Value) {
-        let payload = json!({"level": "info", "message": message, "fields": fields});
-        self.tell(EventKind::LogAppended, node, payload, None);
-    }
-}
-
-/// The spelling of a policy in an event.
-const fn spelling(policy: DrainPolicy) -> &'static str {
-    match policy {
-        DrainPolicy::Immediate => "immediate",
-        DrainPolicy::DrainCurrentNode => "drain-current-node",
+    pub(super) fn log(&mut self, node: NodeIndex, message: &str, fields: Value) {
+        let line = LogAppended {
+            content_trust: None,
+            fields: Some(fields),
+            level: "info".into(),
+            message: message.to_owned(),
+            node_id: Some(self.node_id(node)),
+        };
+        self.emit(line, Some(node), None);
     }
 }

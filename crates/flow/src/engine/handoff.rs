@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::turn::Turn;
 use crate::definition::{NodeIndex, NodeType};
-use crate::event::EventKind;
+use crate::event::data::agent::{AgentHandoff, AgentName};
+use crate::event::data::node::NodeFailed;
 use crate::failure::FailureCode;
 use crate::id::WorkflowId;
 use crate::state::RunError;
@@ -28,8 +29,8 @@ impl Turn<'_> {
         else {
             return false;
         };
-        let payload = json!({"error": error.to_json()});
-        let cause = self.tell(EventKind::NodeFailed, first, payload, None);
+        let failed = NodeFailed { attempts: None, error: error.clone(), node_id: self.node_id(first) };
+        let cause = self.emit(failed, Some(first), None);
         self.fail_run(&error, Some(first), Some(cause));
         true
     }
@@ -87,16 +88,23 @@ impl Turn<'_> {
         let pinned = self.node(node).agent.as_ref().and_then(|agent| agent.get("agentId")?.as_str());
         let Some(from) = pinned.or(self.state.decided_by.as_deref()).map(str::to_owned) else { return };
         if from != to {
-            let mut payload = payload(&from, &to);
-            payload["reason"] = "dispatch".into();
-            self.emit(EventKind::AgentHandoff, Some(node), payload, Some(cause));
+            let handoff = AgentHandoff { reason: Some("dispatch".into()), ..between(from, to) };
+            self.emit(handoff, Some(node), Some(cause));
         }
     }
 }
 
-/// Who hands over to whom, by the names of today and by those of before.
-pub(super) fn payload(from: &str, to: &str) -> Value {
-    json!({"fromAgentId": from, "toAgentId": to, "from": {"agentId": from}, "to": {"agentId": to}})
+/// Who hands over to whom, and nothing else.
+pub(super) fn between(from: String, to: String) -> AgentHandoff {
+    AgentHandoff {
+        agent_id: None,
+        context: None,
+        from: AgentName { agent_id: from.clone() },
+        from_agent_id: from,
+        reason: None,
+        to: AgentName { agent_id: to.clone() },
+        to_agent_id: to,
+    }
 }
 
 fn violation(code: FailureCode, agent_id: &str, problem: String) -> RunError {

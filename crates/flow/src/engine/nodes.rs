@@ -22,6 +22,7 @@ use super::Told;
 use super::drain::Step;
 use super::turn::Turn;
 use crate::definition::{ExposedType, NodeIndex, NodeType};
+use crate::interrupt::InterruptKind;
 use crate::state::{Outcome, Resolution, RunError};
 
 /// The longest delay: a year, as for everything else that waits.
@@ -78,7 +79,8 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
 /// Goes on with the answer to an interrupt.
 pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
     let kind = turn.node(node).kind;
-    if resolution.outcome == Outcome::TimedOut && resolution.interrupt.kind != "approval" {
+    let is_approval = resolution.interrupt.kind == InterruptKind::Approval;
+    if resolution.outcome == Outcome::TimedOut && !is_approval {
         return Step::failed(Turn::timed_out());
     }
     match kind {
@@ -88,7 +90,7 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
         NodeType::Guided => turn.guide_answered(node, resolution),
         NodeType::Exposed(ExposedType::Elicitation) => exposed::elicited(resolution),
         kind if kind.is_called() => called::resume(turn, node, resolution),
-        _ if resolution.interrupt.kind == "approval" => gates::decided(turn, node, resolution),
+        _ if is_approval => gates::decided(turn, node, resolution),
         _ => gates::resumed(resolution),
     }
 }
@@ -114,14 +116,9 @@ pub(super) fn performed(
     }
 }
 
-/// Whether something that happens while the host works changes what others see.
-pub(super) const fn decides(told: &Told) -> bool {
-    called::decides(told)
-}
-
 /// Records what happens while the host does the work of a node, if it decides nothing. Whether it was.
 pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> bool {
-    let recorded = turn.node(node).kind.is_called() && !told.iter().any(called::decides);
+    let recorded = turn.node(node).kind.is_called() && !told.iter().any(Told::decides);
     if recorded {
         called::record(turn, node, told);
     }

@@ -1,11 +1,9 @@
 //! Going on with what is under way: after a restart, after a pause, and from the place of a fork.
 
-use serde_json::json;
-
 use super::turn::Turn;
 use super::{Effect, Refusal, TimerKey, Told, bounds, nodes};
 use crate::definition::{NodeIndex, NodeType};
-use crate::event::EventKind;
+use crate::event::data::run::RunResumed;
 use crate::id::NodeId;
 use crate::run::RunStatus;
 use crate::state::{Answer, NodeStatus, RunError};
@@ -22,7 +20,8 @@ impl Turn<'_> {
         }
         // A run that only waits for people was not interrupted by the stop, and says nothing about it.
         if self.state.status == RunStatus::Running {
-            self.emit(EventKind::RunResumed, None, json!({"reason": "restart", "cause": "restart"}), None);
+            let (cause, reason) = (Some("restart".into()), Some("restart".into()));
+            self.emit(RunResumed { cause, reason, resumed_at: None }, None, None);
         }
         self.go_on();
     }
@@ -30,7 +29,8 @@ impl Turn<'_> {
     /// The run was forked off another one. A pause of that one is none of the fork.
     pub(super) fn fork(&mut self) {
         if self.state.paused.is_some() || self.state.draining.is_some() {
-            self.emit(EventKind::RunResumed, None, json!({"reason": "fork"}), None);
+            let reason = Some("fork".into());
+            self.emit(RunResumed { cause: None, reason, resumed_at: None }, None, None);
         }
         self.go_on();
     }

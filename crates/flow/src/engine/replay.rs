@@ -10,13 +10,13 @@ mod inputs;
 use std::collections::BTreeSet;
 
 use canon::time::Timestamp;
-use serde_json::{Value, json};
 
 use self::inputs::{Step, next_step};
 use super::turn::Turn;
 use super::{Children, Decision, Limits};
 use crate::definition::Definition;
-use crate::event::{Event, EventKind, event_id, size};
+use crate::event::data::run::{Divergence, ReplayDiverged};
+use crate::event::{Event, EventData, EventKind, event_id, size};
 use crate::id::{NodeId, RunId, WorkflowId};
 use crate::run::SharedGenesis;
 use crate::state::{RunError, RunState};
@@ -66,7 +66,7 @@ impl<'a> Recorded<'a> {
 
     /// Whether the run was paused by the event of that sequence.
     pub(super) fn pauses(&self, sequence: u64) -> bool {
-        self.at(sequence).is_some_and(|event| event.kind == EventKind::RunPaused)
+        self.at(sequence).is_some_and(|event| matches!(event.data, EventData::RunPaused(_)))
     }
 
     /// Whether nothing more is recorded.
@@ -74,34 +74,38 @@ impl<'a> Recorded<'a> {
         self.diverged || self.at(sequence).is_none()
     }
 
-    /// A text of a recorded event.
-    pub(super) fn text(&self, sequence: u64, name: &str) -> Option<String> {
-        let event = self.at(sequence).filter(|_| !self.diverged)?;
-        event.payload.get(name)?.as_str().map(str::to_owned)
+    /// What a recorded event says, as long as the run does what was recorded.
+    pub(super) fn data(&self, sequence: u64) -> Option<&'a EventData> {
+        self.at(sequence).filter(|_| !self.diverged).map(|event| &event.data)
     }
 
     /// Why a node failed in the recorded event, where it is that.
     pub(super) fn failure(&self, sequence: u64) -> Option<RunError> {
-        let event =
-            self.at(sequence).filter(|event| !self.diverged && event.kind == EventKind::NodeFailed)?;
-        event.payload.get("error").map(RunError::from_json)
+        match self.data(sequence)? {
+            EventData::NodeFailed(failed) => Some(failed.error.clone()),
+            _ => None,
+        }
     }
 
     /// How sure an agent had to be in the recorded event, where it was not.
     pub(super) fn threshold(&self, sequence: u64) -> Option<f64> {
-        let event = self.at(sequence).filter(|event| event.kind == EventKind::NodeSuspended)?;
-        event.payload.get("threshold").and_then(Value::as_f64)
+        match &self.at(sequence)?.data {
+            EventData::NodeSuspended(suspended) => suspended.threshold.as_ref()?.as_f64(),
+            _ => None,
+        }
     }
 
     /// Whether a conversation was opened in the recorded event.
     pub(super) fn converses(&self, sequence: u64) -> bool {
-        self.at(sequence).is_some_and(|event| event.kind == EventKind::ConversationOpened)
+        self.at(sequence).is_some_and(|event| matches!(event.data, EventData::ConversationOpened(_)))
     }
 
     /// The agent that control went to in the recorded event, where it is that.
     pub(super) fn handed_to(&self, sequence: u64) -> Option<String> {
-        self.at(sequence).filter(|event| event.kind == EventKind::AgentHandoff)?;
-        self.text(sequence, "toAgentId")
+        match self.data(sequence)? {
+            EventData::AgentHandoff(handoff) => Some(handoff.to_agent_id.clone()),
+            _ => None,
+        }
     }
 
     fn at(&self, sequence: u64) -> Option<&'a Event> {
@@ -114,12 +118,14 @@ impl<'a> Recorded<'a> {
         sequence: u64,
         kind: &EventKind,
         node_id: Option<&NodeId>,
-    ) -> Option<Value> {
-        let ended = self.source.events.last().is_some_and(|event| event.kind.is_terminal());
+    ) -> Option<ReplayDiverged> {
+        let ended = self.source.events.last().is_some_and(|event| event.kind().is_terminal());
         let difference = match self.at(sequence) {
             _ if self.diverged => None,
-            Some(event) if event.kind != *kind || event.node_id.as_ref() != node_id => Some("type-mismatch"),
-            None if ended => Some("extra"),
+            Some(event) if event.kind() != *kind || event.node_id.as_ref() != node_id => {
+                Some(Divergence::TypeMismatch)
+            }
+            None if ended => Some(Divergence::Extra),
             _ => None,
         }?;
         self.diverged = true;
@@ -127,14 +133,14 @@ impl<'a> Recorded<'a> {
     }
 }
 
-fn diverged(source: &Source<'_>, sequence: u64, difference: &str, point: &str) -> Value {
-    json!({
-        "sourceRunId": source.run_id,
-        "atSequence": sequence,
-        "originalEventId": event_id(source.run_id, sequence),
-        "divergenceKind": difference,
-        "divergencePoint": point,
-    })
+fn diverged(source: &Source<'_>, sequence: u64, difference: Divergence, point: &str) -> ReplayDiverged {
+    ReplayDiverged {
+        at_sequence: sequence,
+        divergence_kind: difference,
+        divergence_point: point.to_owned(),
+        original_event_id: event_id(source.run_id, sequence),
+        source_run_id: source.run_id.to_owned(),
+    }
 }
 
 /// Repeats a run. `from` is the first event that is not copied: the decision holds the events from there on.
@@ -152,8 +158,11 @@ pub fn replay(
 ) -> (RunState, Decision) {
     let mut state = RunState::new(definition, genesis);
     let mut decision = Decision::default();
-    let started = source.events.iter().filter(|event| event.kind == EventKind::NodeDispatched);
-    let workflows = started.filter_map(|event| event.payload.get("childWorkflowId")?.as_str()).collect();
+    let started = source.events.iter().filter_map(|event| match &event.data {
+        EventData::NodeDispatched(dispatched) => Some(dispatched.child_workflow_id.as_str()),
+        _ => None,
+    });
+    let workflows = started.collect();
     let mut has_diverged = false;
     while !state.status.is_terminal() && !has_diverged {
         let sequence = state.next_sequence;
@@ -172,7 +181,7 @@ pub fn replay(
         turn.end_over_limit();
         has_diverged = turn.recorded.as_ref().is_some_and(|recorded| recorded.diverged);
         if turn.state.next_sequence == sequence {
-            turn.push(EventKind::ReplayDiverged, None, diverged(&source, sequence, "missing", ""), None);
+            turn.diverge(diverged(&source, sequence, Divergence::Missing, ""));
             has_diverged = true;
         }
         decision.events.extend(turn.finish().events);
@@ -181,7 +190,7 @@ pub fn replay(
     let same = decision.events[..keep]
         .iter()
         .zip(source.events)
-        .all(|(made, was)| made.kind == was.kind && made.node_id == was.node_id);
+        .all(|(made, was)| made.kind() == was.kind() && made.node_id == was.node_id);
     if !same || u64::try_from(keep).is_ok_and(|keep| keep < from) {
         // The history itself cannot be repeated by this program: it stands as it was copied.
         return from_copies(definition, &state.genesis, source, from, now, limits, children);
@@ -214,7 +223,7 @@ fn from_copies(
         let _ = state.apply(definition, event);
     }
     let mut turn = Turn::new(definition, &mut state, now, limits, children);
-    turn.push(EventKind::ReplayDiverged, None, diverged(&source, from, "output", ""), None);
+    turn.diverge(diverged(&source, from, Divergence::Output, ""));
     turn.go_on();
     turn.end_over_limit();
     let decision = turn.finish();
@@ -239,14 +248,15 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
+    use crate::event::data::node::NodeSkipped;
 
     #[test]
     fn what_is_copied_keeps_its_place_and_refers_to_its_own_run() {
         let event = |sequence: u64, cause: Option<&str>| Event {
             sequence,
-            kind: EventKind::NodeStarted,
             node_id: None,
-            payload: Map::new(),
+            data: NodeSkipped { node_id: NodeId::new("a"), reason: "disabled".into() }.into(),
+            extra: Map::new(),
             timestamp: Timestamp(sequence),
             causation_id: cause.map(str::to_owned),
         };

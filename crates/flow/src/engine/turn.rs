@@ -1,13 +1,16 @@
 //! One turn of a run: the state, and what was added so far.
 
 use canon::time::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::budget::Exceeded;
 use super::replay::Recorded;
 use super::{Children, Decision, Effect, Input, Limits, Refusal, bounds};
 use crate::definition::{Definition, Node, NodeIndex};
-use crate::event::{Event, EventKind, event_id};
+use crate::event::data::run::ReplayDiverged;
+use crate::event::data::value::VariableChanged;
+use crate::event::{Event, EventData, event_id, size};
+use crate::id::{ArtifactId, NodeId};
 use crate::interrupt::Reply;
 use crate::meter::Meter;
 use crate::run::{ForkMode, RunStatus};
@@ -125,17 +128,42 @@ impl<'a> Turn<'a> {
         &self.definition.nodes[node]
     }
 
+    /// The id of a node.
+    pub(super) fn node_id(&self, node: NodeIndex) -> NodeId {
+        self.definition.nodes[node].id.clone()
+    }
+
     /// Adds an event, and folds it in. Gives its sequence.
     pub(super) fn emit(
         &mut self,
-        kind: EventKind,
+        data: impl Into<EventData>,
         node: Option<NodeIndex>,
-        payload: Value,
         cause: Option<u64>,
     ) -> u64 {
-        self.compare(&kind, node);
         let cause = self.id_of(cause);
-        self.push(kind, node, payload, cause)
+        self.emit_because(data, node, cause)
+    }
+
+    /// The same with the id of its cause, which may be something outside.
+    pub(super) fn emit_because(
+        &mut self,
+        data: impl Into<EventData>,
+        node: Option<NodeIndex>,
+        cause: Option<String>,
+    ) -> u64 {
+        self.record(data.into(), Map::new(), node, cause)
+    }
+
+    /// Adds an event that somebody else made, with the members that this version does not know.
+    pub(super) fn record(
+        &mut self,
+        data: EventData,
+        extra: Map<String, Value>,
+        node: Option<NodeIndex>,
+        cause: Option<String>,
+    ) -> u64 {
+        self.compare(&data, node);
+        self.push(data, extra, node, cause)
     }
 
     /// The id of an event of this run.
@@ -144,38 +172,53 @@ impl<'a> Turn<'a> {
     }
 
     /// Tells where a run that is repeated goes another way than it did.
-    fn compare(&mut self, kind: &EventKind, node: Option<NodeIndex>) {
+    fn compare(&mut self, data: &EventData, node: Option<NodeIndex>) {
         if let Some(recorded) = &mut self.recorded {
             let node_id = node.map(|node| &self.definition.nodes[node].id);
-            if let Some(diverged) = recorded.compare(self.state.next_sequence, kind, node_id) {
-                self.push(EventKind::ReplayDiverged, None, diverged, None);
+            if let Some(diverged) = recorded.compare(self.state.next_sequence, &data.kind(), node_id) {
+                self.diverge(diverged);
             }
         }
     }
 
-    /// A text of the event that was recorded where the next one will be: an id is repeated, and not made anew.
-    pub(super) fn recorded_text(&self, name: &str) -> Option<String> {
-        self.recorded.as_ref()?.text(self.state.next_sequence, name)
+    /// Records that a replay goes another way than what it repeats.
+    pub(super) fn diverge(&mut self, diverged: ReplayDiverged) {
+        self.push(diverged.into(), Map::new(), None, None);
     }
 
-    pub(super) fn push(
+    /// What was recorded where the next event will be: an id is repeated, and not made anew.
+    pub(super) fn recorded_data(&self) -> Option<&'a EventData> {
+        self.recorded.as_ref()?.data(self.state.next_sequence)
+    }
+
+    /// The artifact that was recorded where the next event will be.
+    pub(super) fn recorded_artifact(&self) -> Option<ArtifactId> {
+        match self.recorded_data()? {
+            EventData::ArtifactCreated(created) => Some(created.artifact_id.clone()),
+            _ => None,
+        }
+    }
+
+    fn push(
         &mut self,
-        kind: EventKind,
+        data: EventData,
+        extra: Map<String, Value>,
         node: Option<NodeIndex>,
-        payload: Value,
         cause: Option<String>,
     ) -> u64 {
-        let starts = kind == EventKind::RunStarted;
+        let starts = matches!(data, EventData::RunStarted(_));
         let event = Event {
             sequence: self.state.next_sequence,
-            kind,
-            node_id: node.map(|node| self.definition.nodes[node].id.clone()),
-            payload: object(payload),
+            node_id: node.map(|node| self.node_id(node)),
+            data,
+            extra,
             timestamp: self.now,
             causation_id: cause.or_else(|| self.started_by(starts)),
         };
-        if self.admits(&event, node) {
-            self.state.apply(self.definition, &event).expect("the sequence was taken from the state");
+        let bytes = size::of_event(&event);
+        if self.admits(bytes, node) {
+            let applied = self.state.apply_sized(self.definition, &event, bytes);
+            applied.expect("the sequence was taken from the state");
             self.decision.events.push(event);
             self.count_fold(node);
         }
@@ -189,30 +232,6 @@ impl<'a> Turn<'a> {
         parent.or_else(|| genesis.trigger.as_ref().map(|trigger| &trigger.message_id)).cloned()
     }
 
-    /// Adds an event about a node, whose payload names it.
-    pub(super) fn tell(
-        &mut self,
-        kind: EventKind,
-        node: NodeIndex,
-        mut payload: Value,
-        cause: Option<u64>,
-    ) -> u64 {
-        payload["nodeId"] = self.node(node).id.as_str().into();
-        self.emit(kind, Some(node), payload, cause)
-    }
-
-    /// Adds an event about a node whose payload is as the host made it, with the id of its cause.
-    pub(super) fn tell_because(
-        &mut self,
-        kind: EventKind,
-        node: NodeIndex,
-        payload: Value,
-        cause: Option<String>,
-    ) -> u64 {
-        self.compare(&kind, Some(node));
-        self.push(kind, Some(node), payload, cause)
-    }
-
     /// Asks the host for something, unless the run only repeats what was recorded.
     pub(super) fn ask_host(&mut self, effect: Effect) {
         if self.recorded.is_none() && (self.exceeded.is_none() || self.closing) {
@@ -220,13 +239,21 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Sets a variable.
-    pub(super) fn set_variable(&mut self, node: NodeIndex, name: &str, next: &Value, cause: Option<u64>) {
-        let mut payload = json!({"name": name, "next": next});
-        if let Some(previous) = self.state.variables.get(name) {
-            payload["previous"] = previous.clone();
-        }
-        self.tell(EventKind::VariableChanged, node, payload, cause);
+    /// Sets a variable: a node does, or somebody outside.
+    pub(super) fn set_variable(
+        &mut self,
+        node: Option<NodeIndex>,
+        name: &str,
+        next: &Value,
+        cause: Option<u64>,
+    ) -> u64 {
+        let changed = VariableChanged {
+            name: name.to_owned(),
+            next: Some(next.clone()),
+            node_id: node.map(|node| self.node_id(node)),
+            previous: self.state.variables.get(name).cloned(),
+        };
+        self.emit(changed, node, cause)
     }
 
     /// Whether nothing more may happen for now.

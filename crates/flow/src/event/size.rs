@@ -1,15 +1,33 @@
 //! How many bytes an event takes in the log.
 
+use std::io;
+
 use serde_json::{Map, Value};
 
-use super::Event;
+use super::{Event, Payload};
 
-/// What stands around a payload: ids, the kind, the time, and the names of all of them.
+/// What is around a payload: ids, the kind, the time, and the names of all of them.
 const ENVELOPE_BYTES: u64 = 256;
 
-/// How many bytes an event takes, its ids about and its payload exactly. Nothing is written for that.
+/// How many bytes an event takes, its ids about and its payload exactly. Nothing is kept of what is written for that.
 pub(crate) fn of_event(event: &Event) -> u64 {
-    ENVELOPE_BYTES.saturating_add(of_members(&event.payload))
+    let mut counted = Counter(ENVELOPE_BYTES);
+    serde_json::to_writer(&mut counted, &Payload(event)).expect("names are texts, so nothing can be refused");
+    counted.0
+}
+
+/// Counts what is written.
+struct Counter(u64);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 pub(crate) fn of_members(members: &Map<String, Value>) -> u64 {

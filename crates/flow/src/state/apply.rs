@@ -6,12 +6,10 @@ mod facts;
 mod nodes;
 
 use canon::time::Timestamp;
-use serde_json::Value;
 
-use super::{Draining, OutOfOrder, RunError, RunState};
+use super::{Answer, Draining, NodeStatus, OutOfOrder, RunState};
 use crate::definition::{Definition, NodeIndex};
-use crate::engine::DrainPolicy;
-use crate::event::{Event, EventKind, size};
+use crate::event::{Event, EventData, size};
 use crate::run::RunStatus;
 
 impl RunState {
@@ -20,59 +18,30 @@ impl RunState {
     /// # Errors
     /// When another event is next. The state is then as it was.
     pub fn apply(&mut self, definition: &Definition, event: &Event) -> Result<(), OutOfOrder> {
+        self.apply_sized(definition, event, size::of_event(event))
+    }
+
+    /// The same for an event whose size is known already.
+    pub(crate) fn apply_sized(
+        &mut self,
+        definition: &Definition,
+        event: &Event,
+        bytes: u64,
+    ) -> Result<(), OutOfOrder> {
         if event.sequence != self.next_sequence {
             return Err(OutOfOrder { expected: self.next_sequence, found: event.sequence });
         }
         self.next_sequence += 1;
         self.last_event_at = Some(event.timestamp);
-        self.bytes = self.bytes.saturating_add(size::of_event(event));
+        self.bytes = self.bytes.saturating_add(bytes);
         self.schedule.last_steps = 0;
         let node = event.node_id.as_ref().and_then(|id| self.place(id));
         if let Some(node) = node {
             self.nodes[node].last_sequence = Some(event.sequence);
         }
-        match &event.kind {
-            EventKind::RunStarted => {
-                self.status = RunStatus::Running;
-                self.started_at = Some(event.timestamp);
-                self.begin(definition);
-            }
-            EventKind::RunPaused => {
-                let immediate = text(event, "drainPolicy") == Some("immediate");
-                let policy = if immediate { DrainPolicy::Immediate } else { DrainPolicy::DrainCurrentNode };
-                self.paused = Some((event.timestamp, policy));
-                self.draining = None;
-                self.rounds.add(&event.payload);
-            }
-            EventKind::PauseRequested => {
-                let reason = text(event, "reason").map(str::to_owned);
-                self.draining = Some(Draining { since: event.timestamp, reason });
-                self.rounds.add(&event.payload);
-            }
-            EventKind::RunResumed => {
-                if let Some((since, _)) = self.paused.take() {
-                    self.paused_ms = self.paused_ms.saturating_add(event.timestamp.since(since));
-                }
-                // A restart changes nothing about what somebody wants.
-                if text(event, "cause").is_none() {
-                    self.draining = None;
-                }
-            }
-            EventKind::RunCompleted => self.end(RunStatus::Completed, event),
-            EventKind::RunCancelled => self.end(RunStatus::Cancelled, event),
-            EventKind::RunFailed => {
-                self.error = event.payload.get("error").map(RunError::from_json);
-                self.end(RunStatus::Failed, event);
-            }
-            _ => {
-                if let Some(node) = node {
-                    self.apply_to_node(definition, node, event);
-                }
-                self.apply_fact(definition, node, event);
-            }
-        }
+        self.take_in(definition, node, event);
         if let Some(node) = node
-            && (event.kind == EventKind::NodeDispatched
+            && (matches!(event.data, EventData::NodeDispatched(_))
                 || self.schedule.held.contains(&definition.graph.rank[node]))
         {
             self.hold(definition, node);
@@ -80,6 +49,160 @@ impl RunState {
         self.settle(definition);
         self.count_waiting(event.timestamp);
         Ok(())
+    }
+
+    /// What the event changes. Each kind says so here, also where it is nothing.
+    fn take_in(&mut self, definition: &Definition, node: Option<NodeIndex>, event: &Event) {
+        match (&event.data, node) {
+            (EventData::RunStarted(_), _) => {
+                self.status = RunStatus::Running;
+                self.started_at = Some(event.timestamp);
+                self.begin(definition);
+            }
+            (EventData::RunPaused(paused), _) => {
+                self.paused = Some((event.timestamp, paused.drain_policy));
+                self.draining = None;
+                self.rounds.add(&event.payload());
+            }
+            (EventData::PauseRequested(requested), _) => {
+                self.draining =
+                    Some(Draining { since: event.timestamp, reason: requested.reason.clone() });
+                self.rounds.add(&event.payload());
+            }
+            (EventData::RunResumed(resumed), _) => {
+                if let Some((since, _)) = self.paused.take() {
+                    self.paused_ms = self.paused_ms.saturating_add(event.timestamp.since(since));
+                }
+                // A restart of the host does not revoke a pause that was asked for.
+                if resumed.cause.is_none() {
+                    self.draining = None;
+                }
+            }
+            (EventData::RunCompleted(_), _) => self.end(RunStatus::Completed, event),
+            (EventData::RunCancelled(_), _) => self.end(RunStatus::Cancelled, event),
+            (EventData::RunFailed(failed), _) => {
+                self.error = Some(failed.error.clone());
+                self.end(RunStatus::Failed, event);
+            }
+
+            (EventData::NodeStarted(started), Some(node)) => self.start(definition, node, started, event),
+            (EventData::NodeSuspended(_), Some(node)) => {
+                self.move_to(definition, node, NodeStatus::Suspended);
+                let state = &mut self.nodes[node];
+                state.interrupts += 1;
+                state.answer = Answer::None;
+            }
+            (EventData::NodeResumed(_), Some(node)) => self.move_to(definition, node, NodeStatus::Running),
+            (EventData::NodeRetried(retried), Some(node)) => self.retry(definition, node, retried, event),
+            (EventData::NodeCompleted(completed), Some(node)) => {
+                self.complete(definition, node, completed, event);
+            }
+            (EventData::NodeFailed(failed), Some(node)) => {
+                self.nodes[node].error = Some(failed.error.clone());
+                self.leave(definition, node, NodeStatus::Failed, event);
+            }
+            (EventData::NodeSkipped(_), Some(node)) => {
+                self.leave(definition, node, NodeStatus::Skipped, event);
+            }
+            (EventData::NodeCancelled(_), Some(node)) => {
+                self.leave(definition, node, NodeStatus::Cancelled, event);
+            }
+            (EventData::NodeDispatched(dispatched), Some(node)) => {
+                self.dispatch(definition, node, dispatched, event);
+            }
+
+            (EventData::InterruptRequested(requested), Some(node)) => {
+                self.ask(definition, node, requested, event);
+            }
+            (EventData::InterruptResolved(resolved), Some(node)) => {
+                self.answer(definition, node, resolved, event);
+            }
+            (EventData::ApprovalReceived(received), node) => {
+                self.vote(definition, node, &received.decided_by, &received.action, event);
+                self.rounds.add(&event.payload());
+            }
+            (EventData::ApprovalGranted(granted), node) => {
+                self.vote(definition, node, &granted.principal, "accept", event);
+                self.rounds.add(&event.payload());
+            }
+            (EventData::ApprovalRejected(rejected), node) => {
+                self.vote(definition, node, &rejected.principal, "reject", event);
+                self.rounds.add(&event.payload());
+            }
+            (EventData::ApprovalOverridden(overridden), node) => {
+                self.vote(definition, node, &overridden.principal, "accept", event);
+            }
+            (EventData::ConversationExchanged(exchanged), node) => {
+                self.exchange(definition, node, exchanged.turn_index);
+                self.rounds.add(&event.payload());
+            }
+
+            (EventData::VariableChanged(changed), _) => self.change(changed),
+            (EventData::ChannelWritten(written), _) => self.write(definition, node, written, event.timestamp),
+            (EventData::ArtifactCreated(created), _) => {
+                self.artifacts.insert(created.artifact_id.clone(), created.clone());
+            }
+            (EventData::LogAppended(_), _) => self.rounds.add(&event.payload()),
+            (EventData::OrchestratorDecided(decided), _) => {
+                self.decide(definition, node, decided, event.sequence);
+            }
+            (EventData::DispatchFanOut(_), Some(node)) => {
+                self.nodes[node].fan_out = Some(event.sequence);
+            }
+            (EventData::WorkflowChainEvent(chain), _) => self.hand_over(chain, event.sequence),
+            (EventData::LoopbackLimit(_), _) => self.schedule.exhausted = None,
+            (EventData::ProviderUsage(usage), Some(_)) => self.spend(usage),
+
+            // Events about a node that the definition does not have: a run is pinned to its definition, so no program wrote them.
+            (
+                EventData::NodeStarted(_)
+                | EventData::NodeSuspended(_)
+                | EventData::NodeResumed(_)
+                | EventData::NodeRetried(_)
+                | EventData::NodeCompleted(_)
+                | EventData::NodeFailed(_)
+                | EventData::NodeSkipped(_)
+                | EventData::NodeCancelled(_)
+                | EventData::NodeDispatched(_)
+                | EventData::InterruptRequested(_)
+                | EventData::InterruptResolved(_)
+                | EventData::DispatchFanOut(_)
+                | EventData::ProviderUsage(_),
+                None,
+            )
+            // Events for those who read the log. Another event beside each of them changes the state.
+            | (
+                EventData::ApprovalRequested(_)
+                | EventData::ClarificationRequested(_)
+                | EventData::ClarificationResolved(_)
+                | EventData::ConversationOpened(_)
+                | EventData::ConversationClosed(_)
+                | EventData::OutputChunk(_)
+                | EventData::VersionPinned(_)
+                | EventData::CapBreached(_)
+                | EventData::ReplayDiverged(_)
+                | EventData::AgentReasoned(_)
+                | EventData::AgentReasoningDelta(_)
+                | EventData::AgentToolCalled(_)
+                | EventData::AgentToolReturned(_)
+                | EventData::AgentHandoff(_)
+                | EventData::AgentDecided(_)
+                | EventData::AgentPromptResolved(_)
+                | EventData::PromptComposed(_)
+                | EventData::ConfidenceEscalated(_)
+                | EventData::DispatchJoin(_)
+                | EventData::ModelCapabilityInsufficient(_)
+                | EventData::ModelCapabilitySubstituted(_)
+                | EventData::EnvelopeRetryAttempted(_)
+                | EventData::EnvelopeRetryExhausted(_)
+                | EventData::EnvelopeRefusal(_)
+                | EventData::EnvelopeTruncated(_)
+                | EventData::EnvelopeNlToFormatEngaged(_)
+                | EventData::EnvelopeRecoveryApplied(_)
+                | EventData::Other { .. },
+                _,
+            ) => {}
+        }
     }
 
     fn end(&mut self, status: RunStatus, event: &Event) {
@@ -109,7 +232,7 @@ impl RunState {
     /// What a node waits for that does not work: what it asked, or what the first of its children waits for.
     fn waits_for(&self, definition: &Definition, node: NodeIndex) -> Option<RunStatus> {
         if let Some(interrupt) = self.interrupts.get(&definition.nodes[node].id) {
-            return Some(waiting(&interrupt.kind));
+            return Some(interrupt.kind.waiting());
         }
         let children = self.nodes[node].children.iter().map(|place| &self.children[*place]);
         children
@@ -130,25 +253,4 @@ impl RunState {
             (true, Some(_)) | (false, None) => {}
         }
     }
-}
-
-/// The state of a run that waits for a kind of interrupt.
-fn waiting(kind: &str) -> RunStatus {
-    match kind {
-        "approval" | "low-confidence" | "conversation.exchange" => RunStatus::WaitingApproval,
-        "external-event" => RunStatus::WaitingExternal,
-        _ => RunStatus::WaitingInput,
-    }
-}
-
-fn text<'e>(event: &'e Event, name: &str) -> Option<&'e str> {
-    event.payload.get(name).and_then(Value::as_str)
-}
-
-fn number(event: &Event, name: &str) -> Option<u64> {
-    event.payload.get(name).and_then(Value::as_u64)
-}
-
-fn small(event: &Event, name: &str) -> Option<u32> {
-    number(event, name).and_then(|number| u32::try_from(number).ok())
 }

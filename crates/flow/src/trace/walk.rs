@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 
 use canon::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Attribute, MAX_MOMENTS, MAX_SPANS, Moment, Outcome, PROTOCOL_VERSION, Span};
 use super::{interrupt_span, node_span, run_span, trace_id};
 use crate::engine::COST_ATTRIBUTES;
-use crate::event::{Event, EventKind};
+use crate::event::data::interrupt::InterruptRequested;
+use crate::event::data::node::NodeStarted;
+use crate::event::{Event, EventData};
 use crate::id::NodeId;
+use crate::interrupt::InterruptKind;
 use crate::redact;
 use crate::run::{ForkMode, Genesis};
+use crate::state::RunError;
 
 /// A log that is being read.
 pub(super) struct Walk<'g> {
@@ -46,7 +50,7 @@ struct Attempt {
 /// A question that was asked.
 struct Question {
     node_id: String,
-    kind: String,
+    kind: InterruptKind,
     count: u64,
     start: Timestamp,
 }
@@ -80,31 +84,84 @@ impl<'g> Walk<'g> {
             self.note(event, at);
         }
         let node_id = event.node_id.as_ref().map(NodeId::as_str).unwrap_or_default();
-        match &event.kind {
-            EventKind::NodeStarted => self.begin(node_id, event, at),
-            EventKind::NodeCompleted => self.finish(node_id, event, at, Outcome::Ok, is_copied),
-            EventKind::NodeFailed => {
-                self.finish(node_id, event, at, failed(event.payload.get("error")), is_copied);
+        match &event.data {
+            EventData::NodeStarted(started) => self.begin(node_id, started, at),
+            EventData::NodeCompleted(completed) => {
+                self.finish(node_id, completed.outputs.as_ref(), at, Outcome::Ok, is_copied);
             }
-            EventKind::NodeRetried => {
-                self.finish(node_id, event, at, failed(event.payload.get("lastError")), is_copied);
+            EventData::NodeFailed(failed) => {
+                self.finish(node_id, None, at, failure(&failed.error), is_copied);
             }
-            EventKind::NodeCancelled => self.finish(node_id, event, at, Outcome::Unset, is_copied),
-            EventKind::InterruptRequested => self.ask(node_id, event, at),
-            EventKind::InterruptResolved => self.answer(event, at, is_copied),
-            EventKind::CapBreached if !is_copied => {
-                for (name, member) in [
-                    ("openwop.cap_kind", "kind"),
-                    ("openwop.cap_limit", "limit"),
-                    ("openwop.cap_observed", "observed"),
-                ] {
-                    self.attributes.extend(attribute(event.payload.get(member)).map(|value| (name, value)));
-                }
+            EventData::NodeRetried(retried) => {
+                self.finish(node_id, None, at, failure(&retried.last_error), is_copied);
             }
-            EventKind::ReplayDiverged => self.diverged = true,
-            EventKind::RunCompleted => self.outcome = Outcome::Ok,
-            EventKind::RunFailed => self.outcome = failed(event.payload.get("error")),
-            _ => {}
+            EventData::NodeCancelled(_) => self.finish(node_id, None, at, Outcome::Unset, is_copied),
+            EventData::InterruptRequested(requested) => self.ask(node_id, requested, at),
+            EventData::InterruptResolved(resolved) => {
+                self.answer(resolved.interrupt_id.as_str(), at, is_copied)
+            }
+            EventData::CapBreached(breached) if !is_copied => {
+                let kind = Attribute::Text(redact::text(&breached.kind).into_owned());
+                self.attributes.extend([
+                    ("openwop.cap_kind", kind),
+                    ("openwop.cap_limit", Attribute::Integer(breached.limit)),
+                    ("openwop.cap_observed", Attribute::Integer(breached.observed)),
+                ]);
+            }
+            EventData::ReplayDiverged(_) => self.diverged = true,
+            EventData::RunCompleted(_) => self.outcome = Outcome::Ok,
+            EventData::RunFailed(failed) => self.outcome = failure(&failed.error),
+            // These are moments of the run, and neither begin nor end a span.
+            EventData::RunStarted(_)
+            | EventData::RunCancelled(_)
+            | EventData::RunPaused(_)
+            | EventData::RunResumed(_)
+            | EventData::PauseRequested(_)
+            | EventData::CapBreached(_)
+            | EventData::NodeSuspended(_)
+            | EventData::NodeResumed(_)
+            | EventData::NodeSkipped(_)
+            | EventData::NodeDispatched(_)
+            | EventData::ApprovalRequested(_)
+            | EventData::ApprovalReceived(_)
+            | EventData::ApprovalGranted(_)
+            | EventData::ApprovalRejected(_)
+            | EventData::ApprovalOverridden(_)
+            | EventData::ClarificationRequested(_)
+            | EventData::ClarificationResolved(_)
+            | EventData::ChannelWritten(_)
+            | EventData::ArtifactCreated(_)
+            | EventData::OutputChunk(_)
+            | EventData::VariableChanged(_)
+            | EventData::LogAppended(_)
+            | EventData::VersionPinned(_)
+            | EventData::LoopbackLimit(_)
+            | EventData::AgentReasoned(_)
+            | EventData::AgentReasoningDelta(_)
+            | EventData::AgentToolCalled(_)
+            | EventData::AgentToolReturned(_)
+            | EventData::AgentHandoff(_)
+            | EventData::AgentDecided(_)
+            | EventData::OrchestratorDecided(_)
+            | EventData::ConversationOpened(_)
+            | EventData::ConversationExchanged(_)
+            | EventData::ConversationClosed(_)
+            | EventData::WorkflowChainEvent(_)
+            | EventData::ConfidenceEscalated(_)
+            | EventData::DispatchFanOut(_)
+            | EventData::DispatchJoin(_)
+            | EventData::ModelCapabilityInsufficient(_)
+            | EventData::ModelCapabilitySubstituted(_)
+            | EventData::ProviderUsage(_)
+            | EventData::EnvelopeRetryAttempted(_)
+            | EventData::EnvelopeRetryExhausted(_)
+            | EventData::EnvelopeRefusal(_)
+            | EventData::EnvelopeTruncated(_)
+            | EventData::EnvelopeNlToFormatEngaged(_)
+            | EventData::EnvelopeRecoveryApplied(_)
+            | EventData::AgentPromptResolved(_)
+            | EventData::PromptComposed(_)
+            | EventData::Other { .. } => {}
         }
     }
 
@@ -173,32 +230,37 @@ impl<'g> Walk<'g> {
 
     fn note(&mut self, event: &Event, at: Timestamp) {
         if self.moments.len() < MAX_MOMENTS {
-            let kind = event.kind.as_str().to_owned();
+            let kind = event.kind().as_str().to_owned();
             self.moments.push(Moment { kind, sequence: event.sequence, at });
         } else {
             self.moments_left_out = self.moments_left_out.saturating_add(1);
         }
     }
 
-    fn begin(&mut self, node_id: &str, event: &Event, at: Timestamp) {
-        let number = event.payload.get("attempt").and_then(Value::as_u64).unwrap_or(0);
-        let attempt = u32::try_from(number).unwrap_or(u32::MAX);
-        let type_id = event.payload.get("typeId").and_then(Value::as_str).unwrap_or("unknown").to_owned();
+    fn begin(&mut self, node_id: &str, started: &NodeStarted, at: Timestamp) {
+        let attempt = started.attempt;
         // The first attempt of a node that had one before is another round of a loop.
         let before = self.nodes.get(node_id).map(|known| known.iteration);
         let iteration = before.map_or(0, |before| before + u32::from(attempt == 0));
+        let type_id = started.type_id.clone().into_owned();
         let begun = Attempt { type_id, iteration, attempt, start: at, is_open: true };
         self.nodes.insert(node_id.to_owned(), begun);
     }
 
-    fn finish(&mut self, node_id: &str, event: &Event, at: Timestamp, outcome: Outcome, is_copied: bool) {
+    fn finish(
+        &mut self,
+        node_id: &str,
+        outputs: Option<&Map<String, Value>>,
+        at: Timestamp,
+        outcome: Outcome,
+        is_copied: bool,
+    ) {
         if is_copied {
             if let Some(attempt) = self.nodes.get_mut(node_id) {
                 attempt.is_open = false;
             }
             return;
         }
-        let outputs = event.payload.get("outputs").and_then(Value::as_object);
         // What a run cost, by the names that may be told, and no others.
         let cost = COST_ATTRIBUTES.iter().filter_map(|name| {
             attribute(outputs.and_then(|outputs| outputs.get(*name))).map(|value| (*name, value))
@@ -228,20 +290,14 @@ impl<'g> Walk<'g> {
         self.push(span_id, run_span(self.genesis.run_id.as_str()), name, (start, at), attributes, outcome);
     }
 
-    fn ask(&mut self, node_id: &str, event: &Event, at: Timestamp) {
-        let member = |name: &str| event.payload.get(name).and_then(Value::as_str).unwrap_or_default();
+    fn ask(&mut self, node_id: &str, requested: &InterruptRequested, at: Timestamp) {
         self.asked += 1;
-        let question = Question {
-            node_id: node_id.to_owned(),
-            kind: member("kind").to_owned(),
-            count: self.asked,
-            start: at,
-        };
-        self.interrupts.insert(member("interruptId").to_owned(), question);
+        let question =
+            Question { node_id: node_id.to_owned(), kind: requested.kind, count: self.asked, start: at };
+        self.interrupts.insert(requested.interrupt_id.to_string(), question);
     }
 
-    fn answer(&mut self, event: &Event, at: Timestamp, is_copied: bool) {
-        let Some(interrupt_id) = event.payload.get("interruptId").and_then(Value::as_str) else { return };
+    fn answer(&mut self, interrupt_id: &str, at: Timestamp, is_copied: bool) {
         if is_copied {
             self.interrupts.remove(interrupt_id);
         } else {
@@ -258,7 +314,7 @@ impl<'g> Walk<'g> {
         );
         let mut attributes = self.common();
         attributes.push(("openwop.node_id", text(&question.node_id)));
-        attributes.push(("openwop.interrupt_kind", text(&question.kind)));
+        attributes.push(("openwop.interrupt_kind", text(question.kind.as_str())));
         attributes.push(("openwop.interrupt_id", text(interrupt_id)));
         attributes.push(("openwop.interrupt_count", Attribute::Integer(question.count)));
         let (span_id, name) = (interrupt_span(run_id, interrupt_id), "openwop.interrupt".to_owned());
@@ -313,7 +369,6 @@ fn attribute(value: Option<&Value>) -> Option<Attribute> {
 }
 
 /// The code of an error; what it says may quote the data of the run.
-fn failed(error: Option<&Value>) -> Outcome {
-    let code = error.and_then(|error| error.get("code")).and_then(Value::as_str);
-    Outcome::Failed(code.unwrap_or("unknown").to_owned())
+fn failure(error: &RunError) -> Outcome {
+    Outcome::Failed(error.code.clone())
 }

@@ -66,7 +66,7 @@ fn a_mock_agent_says_things_in_their_order_and_nothing_that_it_was_not_told() {
 fn what_a_mock_agent_decides_is_told_with_its_reasons_and_its_own_confidence_alone() {
     let decided = |config: Value| {
         let world = mock(config);
-        (world.find(EventKind::AgentDecided)[0].payload.clone(), world.status())
+        (world.find(EventKind::AgentDecided)[0].payload().clone(), world.status())
     };
     let agent = "host:mock-agent:m";
     let cases = [
@@ -104,7 +104,7 @@ fn the_whole_trace_is_told_where_the_caller_wants_it_and_its_beginning_otherwise
     ] {
         let configurable = verbosity.map_or(json!({}), |wanted| json!({"reasoningVerbosity": wanted}));
         let world = mock_with(config, configurable);
-        let told = &world.find(EventKind::AgentReasoned)[0].payload;
+        let told = &world.find(EventKind::AgentReasoned)[0].payload();
         assert!(told["reasoning"] == expected, "{verbosity:?}");
         assert_eq!((&told["summary"], &told["tokenCount"]), (&json!("s"), &json!(7)));
     }
@@ -119,16 +119,16 @@ fn a_call_of_a_tool_and_its_return_belong_together() {
         (world.find(EventKind::AgentToolCalled), world.find(EventKind::AgentToolReturned));
     assert_eq!((called.len(), returned.len()), (2, 2));
     for (call, answer) in called.iter().zip(&returned) {
-        assert_eq!(call.payload["callId"], answer.payload["callId"]);
+        assert_eq!(call.payload()["callId"], answer.payload()["callId"]);
         assert_eq!(answer.causation_id.as_deref(), Some(event_id(&RunId::new("r"), call.sequence).as_str()));
         for (today, before) in [("toolName", "toolId"), ("inputs", "arguments")] {
-            assert_eq!(call.payload[today], call.payload[before], "both names of the same");
+            assert_eq!(call.payload()[today], call.payload()[before], "both names of the same");
         }
     }
-    assert_ne!(called[0].payload["callId"], called[1].payload["callId"]);
-    assert_eq!(returned[0].payload["status"], "ok");
+    assert_ne!(called[0].payload()["callId"], called[1].payload()["callId"]);
+    assert_eq!(returned[0].payload()["status"], "ok");
     assert_eq!(
-        (&returned[1].payload["status"], &returned[1].payload["error"]),
+        (&returned[1].payload()["status"], &returned[1].payload()["error"]),
         (
             &json!("error"),
             &json!({"code": "forbidden", "error": "forbidden", "message": "no", "details": {"who": "you"}})
@@ -157,7 +157,7 @@ fn an_agent_has_the_name_of_its_configuration_its_pin_or_its_node() {
     for (document, expected) in cases {
         let mut world = World::new(&[document]);
         world.create("conformance-a");
-        assert_eq!(world.find(EventKind::AgentDecided)[0].payload["agentId"], expected);
+        assert_eq!(world.find(EventKind::AgentDecided)[0].payload()["agentId"], expected);
     }
 }
 
@@ -166,12 +166,12 @@ fn what_is_streamed_is_numbered_and_is_what_was_reasoned() {
     let chunks = ["Because ", "", "of ", "ä"];
     let world = mock(json!({"mockReasoning": {"summary": "short", "streamChunks": chunks}}));
     let deltas = world.find(EventKind::AgentReasoningDelta);
-    let numbers: Vec<&Value> = deltas.iter().map(|event| &event.payload["sequence"]).collect();
-    assert_eq!(numbers, [&json!(0), &json!(1), &json!(2), &json!(3)]);
+    let numbers: Vec<Value> = deltas.iter().map(|event| event.payload()["sequence"].clone()).collect();
+    assert_eq!(numbers, [json!(0), json!(1), json!(2), json!(3)]);
     let [reasoned] = world.find(EventKind::AgentReasoned)[..] else { panic!("one end of the block") };
-    assert_eq!(reasoned.payload["reasoning"], chunks.concat());
+    assert_eq!(reasoned.payload()["reasoning"], chunks.concat());
     assert!(deltas.iter().all(|delta| delta.sequence < reasoned.sequence));
-    assert!(deltas.iter().all(|delta| delta.payload["agentId"] == reasoned.payload["agentId"]));
+    assert!(deltas.iter().all(|delta| delta.payload()["agentId"] == reasoned.payload()["agentId"]));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_decision_below_the_threshold_waits_for_a_person_and_one_at_it_does_not() {
         if !waits {
             continue;
         }
-        let suspended = &world.find(EventKind::NodeSuspended)[0].payload;
+        let suspended = &world.find(EventKind::NodeSuspended)[0].payload();
         assert_eq!(
             (&suspended["reason"], &suspended["kind"]),
             (&json!("low-confidence"), &json!("low-confidence"))
@@ -224,7 +224,7 @@ fn a_supervisor_that_is_unsure_decides_nothing_until_somebody_ratifies() {
     assert_eq!(world.status(), RunStatus::WaitingApproval);
     assert_eq!(world.find(EventKind::OrchestratorDecided).len(), 0);
     world.resolve("s", json!({"action": "accept"})).unwrap();
-    assert_eq!(world.find(EventKind::OrchestratorDecided)[0].payload["decision"], pending);
+    assert_eq!(world.find(EventKind::OrchestratorDecided)[0].payload()["decision"], pending);
 }
 
 #[test]

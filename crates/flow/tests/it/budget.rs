@@ -44,7 +44,7 @@ fn exceeded(world: &World, kind: &str, code: &str, limit: u64) {
         "{}",
         error(world)
     );
-    let breach = &world.find(EventKind::CapBreached)[0].payload;
+    let breach = &world.find(EventKind::CapBreached)[0].payload();
     assert_eq!((&breach["kind"], &breach["limit"]), (&json!(kind), &json!(limit)), "{breach:?}");
     assert!(breach["observed"].as_u64() > Some(limit), "{breach:?}");
     let details = &error(world)["details"];
@@ -232,7 +232,7 @@ fn patterns_that_take_too_much_together_are_refused() {
     let all = |_: &WorkflowId| true;
     let decision =
         decide(&definition, &mut state, Input::Create, Timestamp(5), &Limits::default(), &all).unwrap();
-    let kinds: Vec<_> = decision.events.iter().map(|event| event.kind.as_str()).collect();
+    let kinds: Vec<_> = decision.events.iter().map(|event| event.data.name()).collect();
     assert_eq!(kinds, ["run.started", "cap.breached", "run.failed"]);
     let error = state.error.unwrap();
     assert_eq!(error.code, "pattern_limit_exceeded");

@@ -45,7 +45,7 @@ fn workers_begin_and_a_dispatch_ends_because_of_the_decision() {
         let ends =
             world.run().events.iter().filter(|event| event.node_id.as_ref().map(NodeId::as_str) == Some("d"));
         let ended =
-            ends.filter(|event| matches!(event.kind, EventKind::NodeCompleted | EventKind::NodeFailed));
+            ends.filter(|event| matches!(event.kind(), EventKind::NodeCompleted | EventKind::NodeFailed));
         let decided = event_id(&RunId::new("r"), world.find(decided.0)[0].sequence);
         assert_eq!(ended.map(|event| event.causation_id.clone()).next(), Some(Some(decided)), "{work}");
     }
@@ -76,7 +76,7 @@ fn another_attempt_and_the_end_of_a_run_are_because_of_a_failure() {
     world.outcomes.insert(NodeId::new("e"), [broken(), broken()].into());
     world.create("w");
     world.pass(60_000);
-    assert_eq!(world.find(EventKind::NodeRetried)[0].payload["lastError"]["code"], "broken");
+    assert_eq!(world.find(EventKind::NodeRetried)[0].payload()["lastError"]["code"], "broken");
     caused(&world, (EventKind::NodeRetried, 0), (EventKind::NodeStarted, 0));
     caused(&world, (EventKind::NodeStarted, 1), (EventKind::NodeRetried, 0));
     caused(&world, (EventKind::RunFailed, 0), (EventKind::NodeFailed, 0));

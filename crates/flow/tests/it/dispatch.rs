@@ -84,7 +84,7 @@ fn how_several_workers_are_joined() {
         let config = json!({"fanOutPolicy": "parallel", "joinPolicy": policy});
         let mut world = world(&["a", "b", "c"], config);
         let fan_out = &world.find(EventKind::DispatchFanOut)[0];
-        assert_eq!(fan_out.payload["childCount"], 3);
+        assert_eq!(fan_out.payload()["childCount"], 3);
         let mut seen = Vec::new();
         for (id, status) in ends {
             let run_id = child(&world, id);
@@ -96,8 +96,8 @@ fn how_several_workers_are_joined() {
         match world.find(EventKind::DispatchJoin).first() {
             None => assert_eq!(outcome, ""),
             Some(join) => {
-                assert_eq!(join.payload["joinOutcome"], outcome, "{policy} {ends:?}");
-                assert_eq!(join.payload["mergeOrder"], json!(seen), "the order is the one that was seen");
+                assert_eq!(join.payload()["joinOutcome"], outcome, "{policy} {ends:?}");
+                assert_eq!(join.payload()["mergeOrder"], json!(seen), "the order is the one that was seen");
             }
         }
     }
@@ -179,7 +179,7 @@ fn a_question_of_the_supervisor_goes_to_a_person() {
         let mut world = World::new(&[workflow("w", &nodes, &[("s", "d"), ("d", "s")])]);
         world.converses = converses;
         world.create("w");
-        assert_eq!(world.run().state.interrupts["d"].kind, kind, "{routing}, {converses}");
+        assert_eq!(world.run().state.interrupts["d"].kind.as_str(), kind, "{routing}, {converses}");
         world.resolve("d", answer.clone()).unwrap();
         assert_eq!(world.status(), RunStatus::Completed);
         assert_eq!(
@@ -205,7 +205,7 @@ fn a_supervisor_that_only_asks_is_stopped() {
         world.resolve("d", json!({"content": "more"})).unwrap();
     }
     assert_eq!(world.snapshot("r")["error"]["code"], "clarification_limit_exceeded");
-    assert_eq!(world.find(EventKind::CapBreached)[0].payload["kind"], "clarification");
+    assert_eq!(world.find(EventKind::CapBreached)[0].payload()["kind"], "clarification");
 }
 
 #[test]

@@ -153,9 +153,13 @@ fn every_kind_of_event_and_every_member_that_was_recorded_has_its_line() {
     for folder in fs::read_dir(logs).unwrap() {
         let lines = fs::read_to_string(folder.unwrap().path().join("events.jsonl")).unwrap();
         for event in lines.lines().map(|line| wire::decode(line.as_bytes()).unwrap()) {
-            let row = rows[event.kind.as_str()];
-            for member in event.payload.keys().filter(|member| *member != "nodeId") {
-                assert!(row.contains(&format!("`{member}`")), "{}: `{member}` is not explained", event.kind);
+            let row = rows[event.data.name()];
+            for member in event.payload().keys().filter(|member| *member != "nodeId") {
+                assert!(
+                    row.contains(&format!("`{member}`")),
+                    "{}: `{member}` is not explained",
+                    event.kind()
+                );
             }
         }
     }

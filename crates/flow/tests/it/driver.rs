@@ -6,9 +6,9 @@ use std::sync::Arc;
 use canon::time::Timestamp;
 use flow::definition::{Capabilities, Definition, PackTypes, ServedSurfaces};
 use flow::engine::{
-    self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, decide,
+    self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, Told, decide,
 };
-use flow::event::{Event, EventKind, event_id, wire};
+use flow::event::{Event, EventData, EventKind, event_id, wire};
 use flow::id::{EffectId, NodeId, Principal, RunId, Tenant, WorkflowId};
 use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
@@ -235,7 +235,7 @@ impl World {
     /// Adds the events of a decision, checks them, and queues its effects.
     pub(crate) fn append(&mut self, run_id: &str, decision: Decision) -> Vec<Event> {
         let run = self.runs.get_mut(run_id).unwrap();
-        let was_over = run.events.last().is_some_and(|event| event.kind.is_terminal());
+        let was_over = run.events.last().is_some_and(|event| event.kind().is_terminal());
         for event in &decision.events {
             let bytes = wire::encode(&run.genesis.run_id, event);
             assert_eq!(wire::decode(bytes.as_bytes()).unwrap(), *event, "an event survives the disk");
@@ -391,11 +391,11 @@ impl World {
     }
 
     pub(crate) fn kinds(&self) -> Vec<&str> {
-        self.run().events.iter().map(|event| event.kind.as_str()).collect()
+        self.run().events.iter().map(|event| event.data.name()).collect()
     }
 
     pub(crate) fn find(&self, kind: EventKind) -> Vec<&Event> {
-        self.run().events.iter().filter(|event| event.kind == kind).collect()
+        self.run().events.iter().filter(|event| event.kind() == kind).collect()
     }
 
     /// The children of `r`, by their workflow, in the order in which they were started.
@@ -407,8 +407,8 @@ impl World {
 
 pub(crate) fn shape(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match &event.node_id {
-        Some(node) => format!("{} {node}", event.kind),
-        None => event.kind.to_string(),
+        Some(node) => format!("{} {node}", event.kind()),
+        None => event.kind().to_string(),
     };
     events.iter().map(line).collect()
 }
@@ -439,8 +439,8 @@ fn check_log(events: &[Event]) {
     let mut asked = BTreeSet::new();
     for (place, event) in events.iter().enumerate() {
         assert_eq!(event.sequence, u64::try_from(place).unwrap());
-        assert_eq!(event.kind == EventKind::RunStarted, place == 0, "a log begins with run.started");
-        assert!(!event.kind.is_terminal() || place + 1 == events.len(), "nothing follows the end");
+        assert_eq!(event.kind() == EventKind::RunStarted, place == 0, "a log begins with run.started");
+        assert!(!event.kind().is_terminal() || place + 1 == events.len(), "nothing follows the end");
         if let Some(cause) = &event.causation_id
             && place > 0
         {
@@ -449,8 +449,8 @@ fn check_log(events: &[Event]) {
             });
             assert!(earlier, "{cause} is no earlier event than {place}");
         }
-        let node = event.node_id.clone().unwrap_or_else(|| NodeId::new(""));
-        match event.kind {
+        let node = event.node_id.clone().map(|id| id.to_string()).unwrap_or_default();
+        match event.kind() {
             EventKind::NodeStarted => {
                 begun.insert(node);
             }
@@ -458,15 +458,15 @@ fn check_log(events: &[Event]) {
                 assert!(begun.contains(&node), "{node} ended without a beginning");
             }
             EventKind::InterruptRequested => {
-                asked.insert(event.payload["interruptId"].clone().to_string());
+                asked.insert(event.payload()["interruptId"].clone().to_string());
             }
             EventKind::InterruptResolved => {
-                assert!(asked.contains(&event.payload["interruptId"].to_string()));
+                assert!(asked.contains(&event.payload()["interruptId"].to_string()));
             }
             EventKind::RunFailed => {
                 let explained = events[..place].iter().any(|earlier| {
                     matches!(
-                        earlier.kind,
+                        earlier.kind(),
                         EventKind::NodeFailed | EventKind::CapBreached | EventKind::LoopbackLimit
                     )
                 });
@@ -499,4 +499,16 @@ pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)], edges: &[(&str, 
         "id": id, "name": id, "version": "1", "nodes": nodes, "edges": edges, "triggers": [], "variables": [],
         "metadata": {}, "settings": {},
     })
+}
+
+/// What the host tells, from its members.
+pub(crate) fn told(kind: EventKind, payload: &Value) -> Told {
+    Told::read(kind, payload.as_object().unwrap().clone()).unwrap()
+}
+
+/// Puts another value in the place of a member, as another version might have written it.
+pub(crate) fn rewrite(event: &mut Event, member: &str, value: Value) {
+    let mut payload = event.payload();
+    payload.insert(member.to_owned(), value);
+    (event.data, event.extra) = EventData::read(event.kind(), payload).unwrap();
 }

@@ -115,13 +115,14 @@ fn fixtures_that_complete() {
             );
             let (called, returned) =
                 (&world.find(EventKind::AgentToolCalled)[0], &world.find(EventKind::AgentToolReturned)[0]);
-            assert_eq!(called.payload["callId"], returned.payload["callId"]);
-            assert_eq!(called.payload["agentId"], "core.conformance.reasoning-agent");
+            assert_eq!(called.payload()["callId"], returned.payload()["callId"]);
+            assert_eq!(called.payload()["agentId"], "core.conformance.reasoning-agent");
         }),
         ("conformance-agent-reasoning-streaming", json!({}), 0, |world| {
             let deltas = world.find(EventKind::AgentReasoningDelta);
-            let whole: String = deltas.iter().map(|delta| delta.payload["delta"].as_str().unwrap()).collect();
-            assert_eq!(world.find(EventKind::AgentReasoned)[0].payload["reasoning"], whole);
+            let whole: String =
+                deltas.iter().map(|delta| delta.payload()["delta"].as_str().unwrap().to_owned()).collect();
+            assert_eq!(world.find(EventKind::AgentReasoned)[0].payload()["reasoning"], whole);
             assert_eq!(deltas.len(), 3);
         }),
         ("conformance-conversation-lifecycle", json!({}), 0, |world| {
@@ -162,7 +163,8 @@ fn fixtures_that_complete() {
         }),
         ("conformance-dispatch-loop", json!({}), 0, |world| {
             let decided = world.find(EventKind::OrchestratorDecided);
-            let kinds: Vec<&Value> = decided.iter().map(|event| &event.payload["decision"]["kind"]).collect();
+            let kinds: Vec<Value> =
+                decided.iter().map(|event| event.payload()["decision"]["kind"].clone()).collect();
             assert_eq!(kinds, ["next-worker", "terminate"]);
         }),
         ("conformance-dispatch-input-mapping-child", json!({}), 0, nothing),
@@ -201,7 +203,7 @@ fn fixtures_that_complete() {
         ("conformance-multi-agent-handoff-child", json!({}), 0, nothing),
         ("conformance-multi-agent-handoff", json!({}), 0, |world| {
             let chain = world.find(EventKind::WorkflowChainEvent);
-            let phases: Vec<&Value> = chain.iter().map(|event| &event.payload["phase"]).collect();
+            let phases: Vec<Value> = chain.iter().map(|event| event.payload()["phase"].clone()).collect();
             assert_eq!(
                 phases,
                 ["dispatch.began", "dispatch.succeeded", "child.completed", "output.harvested"]
@@ -256,7 +258,7 @@ fn fixtures_that_fail() {
         assert_eq!(world.snapshot("r")["error"]["code"], code, "{id}");
         match id {
             "conformance-cap-breach" => {
-                let breach = &world.find(EventKind::CapBreached)[0].payload;
+                let breach = &world.find(EventKind::CapBreached)[0].payload();
                 assert_eq!(
                     (&breach["kind"], &breach["limit"], &breach["nodeId"]),
                     (&json!("node-executions"), &json!(3), &json!("n4"))
@@ -415,7 +417,10 @@ fn a_quorum_of_three() {
         world.create("conformance-interrupt-quorum");
         for (voter, action) in votes {
             let added = world.resolve("gate", json!({"action": action, "voter": voter})).unwrap();
-            assert!(added.iter().any(|event| event.kind == EventKind::ApprovalReceived), "each vote is told");
+            assert!(
+                added.iter().any(|event| event.kind() == EventKind::ApprovalReceived),
+                "each vote is told"
+            );
         }
         assert_eq!(world.status(), after, "{votes:?}");
         if after == Failed {
@@ -439,13 +444,13 @@ fn the_end_of_a_parent_is_the_end_of_its_child() {
         .unwrap();
     let cancelled = world.runs[&child].events.last().unwrap();
     assert_eq!(
-        (&cancelled.payload["reason"], &cancelled.payload["parentRunId"]),
+        (&cancelled.payload()["reason"], &cancelled.payload()["parentRunId"]),
         (&json!("parent-cancelled"), &json!("r"))
     );
     let late = world.resolve_as(child.as_str(), "child-gate", json!({"action": "accept"}), "me", Via::Key);
     assert_eq!(late, Err(Refusal::InterruptGone));
     let own = world.run().events.last().unwrap();
-    assert_eq!((own.payload.get("parentRunId"), &own.payload["reason"]), (None, &json!("enough")));
+    assert_eq!((own.payload().get("parentRunId"), &own.payload()["reason"]), (None, &json!("enough")));
 }
 
 #[test]

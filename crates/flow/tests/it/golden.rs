@@ -168,8 +168,8 @@ fn a_child_that_an_earlier_version_named_keeps_its_id() {
     kept.genesis.run_id = RunId::new(PARENT);
     let genesis = Arc::new(kept.genesis.clone());
     let (run_id, now) = (&genesis.run_id, kept.events.last().unwrap().timestamp);
-    let dispatched = kept.events.iter().position(|event| event.kind == EventKind::NodeDispatched).unwrap();
-    let named = RunId::new(kept.events[dispatched].payload["childRunId"].as_str().unwrap());
+    let dispatched = kept.events.iter().position(|event| event.kind() == EventKind::NodeDispatched).unwrap();
+    let named = RunId::new(kept.events[dispatched].payload()["childRunId"].as_str().unwrap());
     assert_ne!(named.shard(), run_id.shard(), "an id of an earlier version");
     let source = Source { run_id, events: &kept.events };
     let known = |_: &WorkflowId| true;
@@ -212,7 +212,7 @@ fn every_folder_of_logs_belongs_to_a_scenario_or_is_kept() {
     assert_eq!(found.iter().map(String::as_str).collect::<BTreeSet<_>>(), known);
     let ends: BTreeSet<&str> = known
         .iter()
-        .map(|name| match read(name).events.last().unwrap().kind {
+        .map(|name| match read(name).events.last().unwrap().kind() {
             EventKind::RunCompleted => "completed",
             EventKind::RunFailed => "failed",
             EventKind::RunCancelled => "cancelled",

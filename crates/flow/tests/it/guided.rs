@@ -77,9 +77,9 @@ fn a_session_begins_and_ends_and_the_node_gives_what_came_of_it() {
     start(&mut world);
     assert_eq!(world.status(), RunStatus::WaitingExternal);
     let requested = world.find(EventKind::InterruptRequested)[0];
-    assert_eq!(requested.payload["kind"], "external-event");
+    assert_eq!(requested.payload()["kind"], "external-event");
     assert_eq!(
-        requested.payload["data"],
+        requested.payload()["data"],
         json!({"eventType": "interlock.session.ended", "correlation": {"sessionId": session(&world)}}),
         "the session's id, and nothing else"
     );
@@ -100,12 +100,12 @@ fn a_session_begins_and_ends_and_the_node_gives_what_came_of_it() {
             "run.completed",
         ]
     );
-    let outputs = &world.find(EventKind::NodeCompleted)[0].payload["outputs"];
+    let outputs = &world.find(EventKind::NodeCompleted)[0].payload()["outputs"];
     assert_eq!(outputs["summary"], "Done.");
     assert_eq!(outputs["deliverables"][0]["path"], "notes.md");
     assert_eq!(
         outputs["deliverables"][0]["artifactId"],
-        world.find(EventKind::ArtifactCreated)[0].payload["artifactId"]
+        world.find(EventKind::ArtifactCreated)[0].payload()["artifactId"]
     );
 }
 
@@ -461,7 +461,7 @@ fn a_branch_shares_the_session_that_was_there_and_starts_its_own_otherwise() {
         let asked_before = world.guides.len();
         world.give(run_id.as_str(), Input::Fork).unwrap();
         let guides: Vec<_> = world.guides[asked_before..].to_vec();
-        let place = |kind: EventKind| events.iter().position(|event| event.kind == kind).unwrap();
+        let place = |kind: EventKind| events.iter().position(|event| event.kind() == kind).unwrap();
         if from > place(EventKind::NodeCompleted) {
             assert_eq!(guides, [], "{from}: it is over");
             continue;

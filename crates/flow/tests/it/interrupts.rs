@@ -155,15 +155,15 @@ fn what_a_run_waits_for_is_told_by_its_status() {
         assert_eq!(world.status(), status, "{kind}");
         let requested = &world.find(EventKind::InterruptRequested)[0];
         assert_eq!(
-            (&requested.payload["kind"], requested.node_id.as_ref().map(NodeId::as_str)),
-            (&json!(kind), Some("n"))
+            (&requested.payload()["kind"], &requested.node_id),
+            (&json!(kind), &Some(NodeId::new("n")))
         );
         for member in ["interruptId", "key", "requestedAt", "data"] {
-            assert!(requested.payload.contains_key(member), "{kind}: {member}");
+            assert!(requested.payload().contains_key(member), "{kind}: {member}");
         }
         let shown = &world.snapshot("r")["interrupt"];
         assert_eq!((&shown["kind"], &shown["nodeId"]), (&json!(kind), &json!("n")));
-        assert_eq!(shown["data"], requested.payload["data"], "{kind}");
+        assert_eq!(shown["data"], requested.payload()["data"], "{kind}");
     }
 }
 
@@ -184,9 +184,9 @@ fn a_rejection_is_a_veto_unless_a_majority_was_asked_for() {
         for (voter, status) in after.into_iter().enumerate() {
             let vote = json!({"action": "reject", "voter": voter.to_string()});
             let told = world.resolve("n", vote).unwrap();
-            let vote = told.iter().find(|event| event.kind == EventKind::ApprovalReceived).unwrap();
-            assert_eq!(vote.payload["decidedBy"], voter.to_string(), "a vote has its voter");
-            assert!(vote.payload["decidedAt"].is_string() && vote.payload["action"] == "reject");
+            let vote = told.iter().find(|event| event.kind() == EventKind::ApprovalReceived).unwrap();
+            assert_eq!(vote.payload()["decidedBy"], voter.to_string(), "a vote has its voter");
+            assert!(vote.payload()["decidedAt"].is_string() && vote.payload()["action"] == "reject");
             assert_eq!(world.status(), status, "{policy} of {required} after {voter}");
         }
     }
@@ -229,9 +229,10 @@ fn one_principal_has_one_vote_however_it_is_cast() {
                 }
                 let told = world.resolve_as("r", "n", answer, by, *via).unwrap();
                 let vote = told.iter().find_map(|event| {
-                    event.payload.get("decidedBy").or_else(|| event.payload.get("principal"))
+                    let payload = event.payload();
+                    payload.get("decidedBy").or_else(|| payload.get("principal")).cloned()
                 });
-                assert_eq!(vote, Some(&json!(by)), "{gate}, {name}: the record names who voted");
+                assert_eq!(vote, Some(json!(by)), "{gate}, {name}: the record names who voted");
             }
             let expected = if opens { RunStatus::Completed } else { RunStatus::WaitingApproval };
             assert_eq!(world.status(), expected, "{gate}, {name}");
@@ -285,7 +286,7 @@ fn a_decision_that_is_exactly_sure_enough_stands() {
         let decided = !world.find(EventKind::OrchestratorDecided).is_empty();
         assert_eq!((decided, world.status() == RunStatus::Completed), (stands, stands), "{confidence}");
         if !stands {
-            let told = &world.find(EventKind::NodeSuspended)[0].payload;
+            let told = &world.find(EventKind::NodeSuspended)[0].payload();
             assert_eq!(told["reason"], "low-confidence");
             assert_eq!(
                 (&told["observed"], &told["threshold"]),
@@ -340,7 +341,7 @@ fn nobody_answers_in_time() {
         assert!(world.status().is_waiting());
         world.pass(1);
         assert_eq!(world.snapshot("r")["error"]["code"], code, "{kind}");
-        let resolved = &world.find(EventKind::InterruptResolved)[0].payload;
+        let resolved = &world.find(EventKind::InterruptResolved)[0].payload();
         assert_eq!((&resolved["outcome"], &resolved["reason"]), (&json!("rejected"), &json!("timeout")));
         assert_eq!(world.resolve("n", json!({"action": "accept"})), Err(Refusal::AlreadyResolved));
     }
@@ -395,7 +396,7 @@ fn a_gate_does_not_hold_up_other_branches() {
 #[test]
 fn a_conversation_goes_on_until_it_is_closed() {
     let mut world = one("core.conversationGate", json!({"prompt": "Hello", "schema": {"type": "string"}}));
-    assert_eq!(world.find(EventKind::NodeSuspended)[0].payload["reason"], "conversation-input");
+    assert_eq!(world.find(EventKind::NodeSuspended)[0].payload()["reason"], "conversation-input");
     assert!(matches!(world.resolve("n", json!({"content": 5})), Err(Refusal::BadAnswer { .. })));
     world.resolve("n", json!({"content": "one"})).unwrap();
     world.resolve("n", json!({"content": "two"})).unwrap();
@@ -419,7 +420,7 @@ fn a_conversation_goes_on_until_it_is_closed() {
     let turns: Vec<Value> = world
         .find(EventKind::ConversationExchanged)
         .iter()
-        .map(|event| event.payload["turnIndex"].clone())
+        .map(|event| event.payload()["turnIndex"].clone())
         .collect();
     assert_eq!(turns, [1, 2]);
 }
@@ -453,7 +454,7 @@ fn the_order_of_an_approval() {
             "run.completed",
         ]
     );
-    let received = &world.find(EventKind::ApprovalReceived)[0].payload;
+    let received = &world.find(EventKind::ApprovalReceived)[0].payload();
     assert_eq!((&received["decidedBy"], &received["comment"]), (&json!("somebody"), &json!("fine")));
 }
 
@@ -473,8 +474,8 @@ fn a_gate_shows_what_it_asks_about_without_what_is_sensitive() {
         document["nodes"][0]["inputs"] = json!({"notes": port("notes"), "key": port("key"), "sum": sum});
         let mut world = World::new(&[document]);
         let run = world.create("w");
-        let asked = run.events.iter().find(|event| event.kind == EventKind::InterruptRequested);
-        assert_eq!(asked.unwrap().payload["data"]["artifactData"], shown);
+        let asked = run.events.iter().find(|event| event.kind() == EventKind::InterruptRequested);
+        assert_eq!(asked.unwrap().payload()["data"]["artifactData"], shown);
     }
 }
 

@@ -16,6 +16,7 @@ mod definitions;
 mod dispatch;
 mod documents;
 mod driver;
+mod events;
 mod failures;
 mod fixtures;
 mod golden;

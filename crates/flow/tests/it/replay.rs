@@ -11,7 +11,7 @@ use flow::run::{Fork, ForkMode, RunStatus};
 use flow::state::{RunError, RunState};
 use serde_json::{Value, json};
 
-use crate::driver::{PACK_TYPE, World, shape, workflow};
+use crate::driver::{PACK_TYPE, World, rewrite, shape, workflow};
 use crate::suspended::{done, waits};
 use crate::telling::tells;
 
@@ -260,14 +260,14 @@ fn a_log_whose_quorum_had_an_anonymous_token_is_replayed_to_its_end() {
         let run = world.runs.get_mut("r").unwrap();
         for event in &mut run.events {
             for member in ["decidedBy", "principal"] {
-                if event.payload.get(member) == Some(&json!("first")) {
-                    event.payload.insert(member.into(), ANONYMOUS.into());
+                if event.payload().get(member) == Some(&json!("first")) {
+                    rewrite(event, member, ANONYMOUS.into());
                 }
             }
         }
         let (events, state, _) = replayed(&mut world, 0);
         assert_eq!(state.status, RunStatus::Completed, "{gate}");
-        assert!(events.iter().all(|event| event.kind != EventKind::ReplayDiverged), "{gate}");
+        assert!(events.iter().all(|event| event.kind() != EventKind::ReplayDiverged), "{gate}");
     }
 }
 
@@ -355,10 +355,10 @@ fn a_replay_under_another_definition_says_where_it_diverges() {
     let (state, decision) =
         replay(definition, genesis.clone(), source, 0, world.now, &world.limits, &|_: &WorkflowId| false);
     let told: Vec<&Event> =
-        decision.events.iter().filter(|event| event.kind == EventKind::ReplayDiverged).collect();
+        decision.events.iter().filter(|event| event.kind() == EventKind::ReplayDiverged).collect();
     assert_eq!(told.len(), 1);
     assert_eq!(
-        (&told[0].payload["atSequence"], &told[0].payload["divergenceKind"]),
+        (&told[0].payload()["atSequence"], &told[0].payload()["divergenceKind"]),
         (&json!(3), &json!("type-mismatch"))
     );
     assert_eq!(state.status, RunStatus::Completed);
@@ -398,11 +398,11 @@ fn a_branch_goes_on_from_every_place() {
             world.give(run_id.as_str(), Input::Fork).unwrap();
             world.pass(10_000);
             for _ in 0..4 {
-                let open: Vec<(NodeId, String)> = world.runs[&run_id]
+                let open: Vec<(NodeId, flow::interrupt::InterruptKind)> = world.runs[&run_id]
                     .state
                     .interrupts
                     .values()
-                    .map(|open| (open.node_id.clone(), open.kind.clone()))
+                    .map(|open| (open.node_id.clone(), open.kind))
                     .collect();
                 for (node, kind) in open {
                     let answer = match kind.as_str() {
@@ -436,9 +436,9 @@ fn a_log_of_an_earlier_version_that_has_the_end_of_a_node_within_a_pause_is_repe
     world.pass(100);
     world.give("r", Input::Resume { reason: None }).unwrap();
     let run = world.runs.get_mut("r").unwrap();
-    let paused = run.events.iter_mut().find(|event| event.kind == EventKind::RunPaused).unwrap();
-    paused.payload["drainPolicy"] = "drain-current-node".into();
-    let place = run.events.iter().position(|event| event.kind == EventKind::RunResumed).unwrap();
+    let paused = run.events.iter_mut().find(|event| event.kind() == EventKind::RunPaused).unwrap();
+    rewrite(paused, "drainPolicy", "drain-current-node".into());
+    let place = run.events.iter().position(|event| event.kind() == EventKind::RunResumed).unwrap();
     run.events.swap(place, place + 1);
     for (sequence, event) in run.events[place..place + 2].iter_mut().enumerate() {
         event.sequence = (place + sequence) as u64;

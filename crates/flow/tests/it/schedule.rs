@@ -185,7 +185,7 @@ fn a_loop_goes_round_and_then_on() {
 fn a_loop_that_goes_round_too_often_is_not_entered_again() {
     let mut world = World::new(&[looping(2)]);
     world.create("w");
-    let limit = &world.find(EventKind::LoopbackLimit)[0].payload;
+    let limit = &world.find(EventKind::LoopbackLimit)[0].payload();
     assert_eq!(
         (&limit["nodeId"], &limit["iterations"], &limit["limit"]),
         (&json!("count"), &json!(2), &json!(2))
@@ -231,7 +231,7 @@ fn what_a_run_gives_is_what_its_ends_were_given() {
         json!({"result": {"type": "connection", "nodeId": "a", "outputKey": "x"}});
     let mut world = World::new(&[document]);
     let run = world.create("w");
-    assert_eq!(run.events.last().unwrap().payload["outputs"], json!({"result": 1}));
+    assert_eq!(run.events.last().unwrap().payload()["outputs"], json!({"result": 1}));
 }
 
 #[test]

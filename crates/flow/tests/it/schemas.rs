@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use flow::event::Event;
+use flow::event::wire::RawEvent;
 use jsonschema::{Registry, Validator};
 use serde_json::{Value, json};
 
@@ -94,12 +95,17 @@ fn read() -> Option<Schemas> {
 }
 
 pub(crate) fn check_event(event: &Event) {
+    check_shown(&RawEvent::from(event));
+}
+
+pub(crate) fn check_shown(event: &RawEvent) {
     let Some(schemas) = schemas() else { return };
-    let of_conversation = event.kind.as_str().starts_with("conversation.").then_some(&schemas.conversation);
+    let kind = event.kind.as_str();
+    let of_conversation = kind.starts_with("conversation.").then_some(&schemas.conversation);
     let payload = Value::Object(event.payload.clone());
-    for validator in schemas.payloads.get(event.kind.as_str()).into_iter().chain(of_conversation) {
+    for validator in schemas.payloads.get(kind).into_iter().chain(of_conversation) {
         if let Some(error) = validator.iter_errors(&payload).next() {
-            panic!("{} at {}: {error}\n{payload:#}", event.kind, error.instance_path());
+            panic!("{kind} at {}: {error}\n{payload:#}", error.instance_path());
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use flow::engine::{ActivityRequest, DrainPolicy, Input, Refusal, Resumption, Told};
+use flow::engine::{ActivityRequest, DrainPolicy, Input, Refusal, Resumption};
 use flow::event::EventKind;
 use flow::id::{EffectId, NodeId, Principal};
 use flow::run::RunStatus;
 use flow::state::RunError;
 use serde_json::{Value, json};
 
-use crate::driver::{PACK_TYPE, World, workflow};
+use crate::driver::{PACK_TYPE, World, told, workflow};
 
 /// The host says that the work of a node waits for somebody.
 pub(crate) fn waits(world: &mut World, node_id: &str, ordinal: u32, asked: Value) {
     let told = vec![
-        Told::new(EventKind::VariableChanged, json!({"name": "seen", "next": ordinal})),
-        Told::new(EventKind::InterruptRequested, asked),
+        told(EventKind::VariableChanged, &json!({"name": "seen", "next": ordinal})),
+        told(EventKind::InterruptRequested, &asked),
     ];
     let outcome = Ok(json!({"kept by the host": true}));
     world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, told, outcome }).unwrap();
@@ -55,7 +55,7 @@ fn work_that_waits_suspends_its_node_and_goes_on_with_the_answer() {
     assert_eq!(world.status(), RunStatus::WaitingInput);
     let requested = world.find(EventKind::InterruptRequested);
     assert_eq!(
-        (&requested[0].payload["kind"], &requested[0].payload["data"]["customKind"]),
+        (&requested[0].payload()["kind"], &requested[0].payload()["data"]["customKind"]),
         (&json!("custom"), &json!("pick"))
     );
     let log = format!("{:?}", world.run().events);

@@ -1,21 +1,19 @@
 //! What happens while the work of a node goes on.
 
-use flow::engine::{DrainPolicy, Input, Refusal, Told};
+use flow::engine::{DrainPolicy, Input, Refusal};
 use flow::event::{Event, EventKind};
 use flow::id::NodeId;
 use flow::run::RunStatus;
 use serde_json::json;
 
-use crate::driver::{PACK_TYPE, World, workflow};
+use crate::driver::{PACK_TYPE, World, told, workflow};
 use crate::suspended::{done, waits};
 
 /// The host tells a piece of what a node says.
 pub(crate) fn tells(world: &mut World, node_id: &str, text: &str) -> Result<Vec<Event>, Refusal> {
-    let told = vec![Told::new(
-        EventKind::OutputChunk,
-        json!({"nodeId": node_id, "runId": "r", "chunk": text, "isLast": false}),
-    )];
-    world.give("r", Input::ActivityTells { node_id: NodeId::new(node_id), ordinal: 0, told })
+    let piece = json!({"nodeId": node_id, "runId": "r", "chunk": text, "isLast": false});
+    let told = vec![told(EventKind::OutputChunk, &piece)];
+    world.give("r", Input::ActivityTells { node_id: flow::id::NodeId::new(node_id), ordinal: 0, told })
 }
 
 fn world() -> World {
@@ -28,7 +26,7 @@ fn world() -> World {
 fn what_happens_meanwhile_is_recorded_at_once_and_decides_nothing() {
     let mut world = world();
     let told = tells(&mut world, "n", "one").unwrap();
-    assert_eq!(told.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), ["output.chunk"]);
+    assert_eq!(told.iter().map(|event| event.data.name()).collect::<Vec<_>>(), ["output.chunk"]);
     tells(&mut world, "n", "two").unwrap();
     assert_eq!((world.status(), world.activities.len()), (RunStatus::Running, 1));
     done(&mut world, "n", 0, Ok(json!({})));
@@ -57,9 +55,8 @@ fn nothing_is_told_of_a_run_that_is_paused_or_over_or_of_work_that_nobody_waits_
 #[test]
 fn too_much_at_once_is_not_recorded() {
     let mut world = world();
-    let piece = || {
-        Told::new(EventKind::OutputChunk, json!({"nodeId": "n", "runId": "r", "chunk": "a", "isLast": false}))
-    };
+    let piece =
+        || told(EventKind::OutputChunk, &json!({"nodeId": "n", "runId": "r", "chunk": "a", "isLast": false}));
     let told = std::iter::repeat_with(piece).take(2001).collect();
     let input = Input::ActivityTells { node_id: NodeId::new("n"), ordinal: 0, told };
     assert!(matches!(world.give("r", input), Err(Refusal::Conflict { .. })));
@@ -72,7 +69,7 @@ fn what_models_cost_a_run_is_added_up_in_its_snapshot() {
     let mut world = world();
     let usage = |input: u64, output: u64| {
         let payload = json!({"provider": "local", "model": "m", "inputTokens": input, "outputTokens": output, "nodeId": "n"});
-        Told::new(EventKind::ProviderUsage, payload)
+        told(EventKind::ProviderUsage, &payload)
     };
     let told = vec![usage(3, 2), usage(5, 7)];
     let input = Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, told, outcome: Ok(json!({})) };

@@ -325,12 +325,12 @@ fn the_node_of_the_trigger_gives_the_message_and_the_run_says_what_started_it() 
     world.give("r", Input::Create).unwrap();
     let events = &world.run().events;
     let started = &events[0];
-    assert_eq!((&started.kind, started.causation_id.as_deref()), (&EventKind::RunStarted, Some("m-7")));
+    assert_eq!((started.kind(), started.causation_id.as_deref()), (EventKind::RunStarted, Some("m-7")));
     assert_eq!(
-        started.payload["trigger"],
+        started.payload()["trigger"],
         json!({"id": "t", "eventType": "queue.message", "source": "orders", "messageId": "m-7"})
     );
     let ended = events.last().unwrap();
-    assert_eq!(ended.kind, EventKind::RunCompleted, "nobody had to be asked for a message");
-    assert_eq!(ended.payload["outputs"], json!({"payload": {"total": 5}}));
+    assert_eq!(ended.kind(), EventKind::RunCompleted, "nobody had to be asked for a message");
+    assert_eq!(ended.payload()["outputs"], json!({"payload": {"total": 5}}));
 }

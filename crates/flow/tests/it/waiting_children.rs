@@ -83,7 +83,7 @@ fn a_parent_that_works_is_running_whatever_its_child_waits_for() {
     let told: Vec<_> = world
         .find(EventKind::NodeDispatched)
         .iter()
-        .map(|event| event.payload.get("childStatus").cloned())
+        .map(|event| event.payload().get("childStatus").cloned())
         .collect();
     let status = |text: &str| Some(json!(text));
     assert_eq!(told, [None, status("waiting-approval"), status("running"), status("completed")]);

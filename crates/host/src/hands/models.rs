@@ -40,7 +40,7 @@ use serde_json::{Map, Value};
 use self::door::Door;
 pub use self::providers::{Provider, Wire};
 use super::agents::belt::Belt;
-use super::{Asked, Performed};
+use super::{Asked, Performed, told};
 use crate::hands::failure::ExecutorErrorCode;
 use crate::runs::secrets::Secrets;
 
@@ -310,5 +310,5 @@ pub(super) fn trust_of(asked: Asked<'_>) -> Trust {
 
 fn event(event: RunEvent) -> Told {
     let cause = event.causation_id.map(Cause::Id);
-    Told { kind: EventKind::parse(event.kind.as_str()), payload: event.payload, cause }
+    Told { cause, ..told(EventKind::parse(event.kind.as_str()), event.payload) }
 }

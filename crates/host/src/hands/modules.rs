@@ -14,12 +14,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use flow::definition::{PackTypes, RefusedType, RefusedTypes};
-use flow::engine::{Resumption, Told};
-use flow::event::EventKind;
+use flow::engine::{Report, Resumption, Told};
+use flow::event::data::run::CapBreached;
 use flow::failure::FailureCode;
 use flow::id::NodeId;
 use flow::state::RunError;
-use sandbox::{Entry, Fault, Grants, Invocation, Journal, Limits, Module, Outcome, Report, Sandbox, Seed};
+use sandbox::{Entry, Fault, Grants, Invocation, Journal, Limits, Module, Outcome, Sandbox, Seed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -200,7 +200,7 @@ fn invocation(kind: &ModuleType, asked: Asked<'_>, beginning: &Beginning) -> Inv
     invocation
 }
 
-fn performed(node_id: &NodeId, report: Report, calls: Calls, beginning: Beginning) -> Performed {
+fn performed(node_id: &NodeId, report: sandbox::Report, calls: Calls, beginning: Beginning) -> Performed {
     let Calls { mut told, waits, .. } = calls;
     let outcome = match report.result {
         Ok(Outcome::Completed { output }) => Ok(output),
@@ -213,7 +213,8 @@ fn performed(node_id: &NodeId, report: Report, calls: Calls, beginning: Beginnin
             })
         }
         Ok(Outcome::Suspended { interrupt }) => {
-            told.push(Told::new(EventKind::InterruptRequested, interrupt));
+            let asked = interrupt.as_object().cloned().unwrap_or_default();
+            told.push(Report::Ask(asked).into());
             let kept = Beginning { journal: waits.then_some(report.journal), ..beginning };
             serde_json::to_value(kept).map_err(|error| {
                 RunError::of(
@@ -233,14 +234,16 @@ fn performed(node_id: &NodeId, report: Report, calls: Calls, beginning: Beginnin
 
 /// What a module that failed had written does not stay.
 fn forget_writes(told: &mut Vec<Told>) {
-    told.retain(|told| !matches!(told.kind, EventKind::VariableChanged | EventKind::ChannelWritten));
+    told.retain(|told| !matches!(told.report, Report::SetVariable { .. } | Report::WriteChannel { .. }));
 }
 
 /// The event of a limit that was met.
 fn breached(node_id: &NodeId, fault: &Fault) -> Option<Told> {
     let breach = fault.breach()?;
-    let payload = json!({
-        "kind": breach.kind(), "limit": breach.limit(), "observed": breach.observed(), "nodeId": node_id,
-    });
-    Some(Told::new(EventKind::CapBreached, payload))
+    Some(Told::event(CapBreached {
+        kind: breach.kind().into(),
+        limit: breach.limit(),
+        node_id: Some(node_id.clone()),
+        observed: breach.observed(),
+    }))
 }

@@ -6,7 +6,7 @@ use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
 
-use super::Performed;
+use super::{Performed, told};
 
 /// The document that is kept.
 pub(crate) fn write(performed: &Performed) -> Value {
@@ -21,7 +21,7 @@ pub(crate) fn write(performed: &Performed) -> Value {
 }
 
 fn write_told(told: &Told) -> Value {
-    let mut document = json!({"type": told.kind.as_str(), "payload": told.payload});
+    let mut document = json!({"type": told.kind().as_str(), "payload": told.payload()});
     match &told.cause {
         None => {}
         Some(Cause::Told(place)) => document["causedBy"] = (*place).into(),
@@ -57,7 +57,7 @@ fn read_told(document: Value) -> Option<Told> {
         Value::Object(payload) => payload,
         _ => return None,
     };
-    Some(Told { kind, payload, cause: place.map(Cause::Told).or_else(|| id.map(Cause::Id)) })
+    Some(Told { cause: place.map(Cause::Told).or_else(|| id.map(Cause::Id)), ..told(kind, payload) })
 }
 
 #[cfg(test)]
@@ -66,10 +66,19 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_what_happened() {
+        let read_back =
+            |kind, payload: Value| Told::read(kind, payload.as_object().unwrap().clone()).unwrap();
+        let call = json!({"agentId": "a", "callId": "c", "toolId": "t", "toolName": "t"});
+        let mut returned = call.clone();
+        returned["status"] = "ok".into();
+        let usage = json!({"model": "m", "provider": "p", "inputTokens": 1, "outputTokens": 2});
         let told = vec![
-            Told::new(EventKind::AgentToolCalled, json!({"callId": "c"})),
-            Told::new(EventKind::AgentToolReturned, json!({"callId": "c"})).because(Cause::Told(0)),
-            Told::new(EventKind::ProviderUsage, json!({"model": "m"})).because(Cause::Id("turn".into())),
+            read_back(EventKind::AgentToolCalled, call),
+            read_back(EventKind::AgentToolReturned, returned).because(Cause::Told(0)),
+            read_back(EventKind::ProviderUsage, usage).because(Cause::Id("turn".into())),
+            read_back(EventKind::VariableChanged, json!({"name": "v", "next": null})),
+            read_back(EventKind::ChannelWritten, json!({"channel": "c", "value": 1})),
+            read_back(EventKind::InterruptRequested, json!({"kind": "approval"})),
         ];
         let failure = RunError::new("kv_key_too_large", "too large").with(json!({"limit": 3}));
         for outcome in [Ok(json!({"a": 1})), Ok(Value::Null), Err(failure)] {

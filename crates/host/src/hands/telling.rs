@@ -2,9 +2,9 @@
 
 use std::pin::Pin;
 
-use flow::engine::{Cause, Told};
-use flow::event::EventKind;
-use serde_json::Value;
+use flow::engine::{Cause, Report, Told};
+use flow::event::data::value::OutputChunk;
+use flow::event::{EventData, EventKind};
 
 /// Whether something was recorded.
 pub type Heard<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
@@ -29,38 +29,35 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     /// One more event.
-    pub(crate) fn add(&mut self, kind: &EventKind, id: String, payload: &serde_json::Map<String, Value>) {
-        if *kind == EventKind::OutputChunk {
-            self.text.push_str(piece(payload));
-            self.is_whole |= payload.get("isLast") == Some(&Value::Bool(true));
+    pub(crate) fn add(&mut self, data: &EventData, id: String) {
+        if let EventData::OutputChunk(piece) = data {
+            self.text.push_str(&piece.chunk);
+            self.is_whole |= piece.is_last;
         } else {
-            self.others.push((kind.clone(), id));
+            self.others.push((data.kind(), id));
         }
     }
 
     /// What is left to record of all that happened. Pieces may have been cut elsewhere the first time: a reply goes on after the last
     /// byte of it that was recorded. Another reply than the one that was begun is recorded whole.
     pub(crate) fn rest_of(&self, told: Vec<Told>) -> Vec<Told> {
-        let is_piece = |told: &Told| told.kind == EventKind::OutputChunk;
-        let whole: String =
-            told.iter().filter(|told| is_piece(told)).map(|told| piece(&told.payload)).collect();
+        let whole: String = told.iter().filter_map(piece).map(|piece| piece.chunk.as_str()).collect();
         let goes_on = whole.starts_with(&self.text);
         let mut unsaid = if goes_on { self.text.len() } else { 0 };
         let (mut others, mut rest) = (self.others.iter().peekable(), Vec::with_capacity(told.len()));
         // Where each of them is found now, for those that it caused.
         let mut places: Vec<Option<Cause>> = Vec::with_capacity(told.len());
         for mut told in told {
-            let recorded = if is_piece(&told) {
-                let text = piece(&told.payload);
-                let length = text.len();
-                let left = text.get(unsaid.min(length)..).unwrap_or_default().to_owned();
+            let recorded = if let Report::Event { data: EventData::OutputChunk(piece), .. } = &mut told.report
+            {
+                let length = piece.chunk.len();
+                let left = piece.chunk.get(unsaid.min(length)..).unwrap_or_default().to_owned();
                 unsaid -= unsaid.min(length);
-                let is_last = told.payload.get("isLast") == Some(&Value::Bool(true));
-                let is_said = if is_last { self.is_whole && goes_on } else { left.is_empty() };
-                told.payload.insert("chunk".to_owned(), left.into());
+                let is_said = if piece.is_last { self.is_whole && goes_on } else { left.is_empty() };
+                piece.chunk = left;
                 is_said.then_some(None)
             } else {
-                let found = others.next_if(|(kind, _)| *kind == told.kind);
+                let found = others.next_if(|(kind, _)| *kind == told.kind());
                 found.map(|(_, id)| Some(Cause::Id(id.clone())))
             };
             if let Some(place) = recorded {
@@ -77,48 +74,57 @@ impl Recorded {
     }
 }
 
-fn piece(payload: &serde_json::Map<String, Value>) -> &str {
-    payload.get("chunk").and_then(Value::as_str).unwrap_or_default()
+/// The piece of a reply that was told, where it is one.
+fn piece(told: &Told) -> Option<&OutputChunk> {
+    match told.data()? {
+        EventData::OutputChunk(piece) => Some(piece),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn words(pieces: &[&str]) -> Vec<Told> {
         let last = pieces.len().saturating_sub(1);
-        let piece = |(place, text): (usize, &&str)| json!({"chunk": text, "isLast": place == last});
-        pieces
-            .iter()
-            .enumerate()
-            .map(piece)
-            .map(|payload| Told::new(EventKind::OutputChunk, payload))
-            .collect()
+        let piece = |(place, text): (usize, &&str)| {
+            told(
+                EventKind::OutputChunk,
+                &json!({"chunk": text, "isLast": place == last, "nodeId": "n", "runId": "r"}),
+            )
+        };
+        pieces.iter().enumerate().map(piece).collect()
+    }
+
+    fn told(kind: EventKind, payload: &Value) -> Told {
+        Told::read(kind, payload.as_object().unwrap().clone()).unwrap()
     }
 
     fn usage() -> Told {
-        Told::new(EventKind::ProviderUsage, json!({"inputTokens": 1}))
+        let payload = json!({"inputTokens": 1, "outputTokens": 1, "model": "m", "provider": "p"});
+        told(EventKind::ProviderUsage, &payload)
     }
 
     /// What is recorded when the first of these were.
     fn after(told: &[Told], many: usize) -> Recorded {
         let mut recorded = Recorded::default();
         for (place, told) in told.iter().take(many).enumerate() {
-            recorded.add(&told.kind, format!("e{place}"), &told.payload);
+            recorded.add(told.data().unwrap(), format!("e{place}"));
         }
         recorded
     }
 
     fn said(told: &[Told]) -> String {
-        told.iter().map(|told| piece(&told.payload)).collect()
+        told.iter().filter_map(piece).map(|piece| piece.chunk.as_str()).collect()
     }
 
     #[test]
     fn what_was_recorded_is_not_recorded_again_and_causes_are_found_where_they_are() {
-        let decided = Told::new(EventKind::LogAppended, json!({}));
+        let decided = told(EventKind::LogAppended, &json!({"level": "info", "message": "a line"}));
         let caused = usage().because(Cause::Told(0));
         let mut all = vec![decided];
         all.extend(words(&["a", "b"]));
@@ -135,9 +141,9 @@ mod tests {
     fn what_the_engine_recorded_is_not_taken_for_what_the_work_told() {
         let mut recorded = Recorded::default();
         for kind in [EventKind::ApprovalReceived, EventKind::NodeResumed] {
-            recorded.add(&kind, "e".to_owned(), &serde_json::Map::new());
+            recorded.others.push((kind, "e".to_owned()));
         }
-        let told = vec![Told::new(EventKind::InterruptRequested, json!({"kind": "approval"})), usage()];
+        let told = vec![told(EventKind::InterruptRequested, &json!({"kind": "approval"})), usage()];
         assert_eq!(recorded.rest_of(told.clone()), told);
     }
 
@@ -145,7 +151,7 @@ mod tests {
     fn the_last_piece_is_told_once_even_where_nothing_is_left_to_say() {
         let recorded = Recorded { text: "ab".to_owned(), ..Recorded::default() };
         let rest = recorded.rest_of(words(&["a", "b"]));
-        assert_eq!((rest.len(), said(&rest).as_str(), &rest[0].payload["isLast"]), (1, "", &json!(true)));
+        assert_eq!((rest.len(), said(&rest).as_str(), piece(&rest[0]).unwrap().is_last), (1, "", true));
     }
 
     #[test]
@@ -171,7 +177,7 @@ mod tests {
             let recorded = after(&first, many);
             let rest = recorded.rest_of(second);
             prop_assert_eq!(format!("{}{}", recorded.text, said(&rest)), text.clone());
-            let lasts = rest.iter().filter(|told| told.payload["isLast"] == json!(true)).count();
+            let lasts = rest.iter().filter_map(piece).filter(|piece| piece.is_last).count();
             prop_assert_eq!(lasts, usize::from(!recorded.is_whole));
         }
     }

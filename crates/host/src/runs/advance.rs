@@ -5,7 +5,7 @@ use std::sync::Arc;
 use canon::time::Timestamp;
 use flow::definition::Definition;
 use flow::engine::{Decision, Effect, Input, decide};
-use flow::event::{Event, wire};
+use flow::event::{Event, EventData, wire};
 use flow::id::{RunId, Tenant};
 use flow::run::RunStatus;
 use flow::snapshot::Snapshot;
@@ -402,10 +402,14 @@ impl Runs {
         if !self.inner.resolved.is_known(tenant) {
             return wire::encode(run_id, event);
         }
-        let mut payload = Value::Object(event.payload.clone());
+        let mut payload = Value::Object(event.payload());
         self.redact_known(tenant, &mut payload);
         match payload {
-            Value::Object(payload) => wire::encode(run_id, &Event { payload, ..event.clone() }),
+            // A secret that is a word of the protocol, such as the status of a child, cannot be taken out of it: the run could not be
+            // read any more.
+            Value::Object(payload) if EventData::read(event.kind(), payload.clone()).is_ok() => {
+                wire::encode_payload(run_id, event, &payload)
+            }
             _ => wire::encode(run_id, event),
         }
     }

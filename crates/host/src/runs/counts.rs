@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flow::event::{Event, EventKind};
+use flow::event::{Event, EventData};
 use flow::run::RunStatus;
 use flow::state::RunState;
 
@@ -30,15 +30,15 @@ impl Tally {
     pub(super) fn of(events: &[Event], state: &RunState) -> Self {
         let mut tally = Self::default();
         for event in events {
-            match event.kind {
-                EventKind::NodeStarted => tally.attempts += 1,
-                EventKind::NodeCompleted => tally.nodes.add(number(event, "durationMs")),
-                EventKind::ProviderUsage => {
-                    tally.tokens.0 = tally.tokens.0.saturating_add(number(event, "inputTokens"));
-                    tally.tokens.1 = tally.tokens.1.saturating_add(number(event, "outputTokens"));
+            match &event.data {
+                EventData::NodeStarted(_) => tally.attempts += 1,
+                EventData::NodeCompleted(completed) => tally.nodes.add(completed.duration_ms),
+                EventData::ProviderUsage(usage) => {
+                    tally.tokens.0 = tally.tokens.0.saturating_add(usage.input_tokens);
+                    tally.tokens.1 = tally.tokens.1.saturating_add(usage.output_tokens);
                 }
-                EventKind::InterruptRequested => tally.interrupts += 1,
-                EventKind::CapBreached => tally.caps += 1,
+                EventData::InterruptRequested(_) => tally.interrupts += 1,
+                EventData::CapBreached(_) => tally.caps += 1,
                 _ => {}
             }
         }
@@ -48,10 +48,6 @@ impl Tally {
         }
         tally
     }
-}
-
-fn number(event: &Event, name: &str) -> u64 {
-    event.payload.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0)
 }
 
 /// How long things took.

@@ -230,8 +230,22 @@ pub(super) fn shown(mask: Option<&Mask<'_>>, run_id: &RunId, text: Arc<str>) -> 
     let text = match mask {
         None => text,
         Some(mask) => {
-            let event = wire::decode(text.as_bytes()).ok()?;
-            wire::encode(run_id, &mask.event(&event)).into()
+            let event = match wire::decode(text.as_bytes()) {
+                Ok(event) => event,
+                Err(error) => {
+                    let cause = &error as &dyn std::error::Error;
+                    tracing::warn!(
+                        run.id = run_id.as_str(),
+                        cause,
+                        "an event is not shown: it cannot be masked, because it cannot be read"
+                    );
+                    return None;
+                }
+            };
+            match mask.payload(&event) {
+                Some(payload) => wire::encode_payload(run_id, &event, &payload).into(),
+                None => text,
+            }
         }
     };
     let clean = match redact::json(&text) {
@@ -254,5 +268,5 @@ pub(super) fn lines(append: &StoredAppend, from: u64) -> impl Iterator<Item = (u
 fn is_terminal(text: &str) -> bool {
     let terminal = ["\"run.completed\"", "\"run.failed\"", "\"run.cancelled\""];
     terminal.iter().any(|kind| text.contains(kind))
-        && wire::decode(text.as_bytes()).is_ok_and(|event| event.kind.is_terminal())
+        && wire::decode_raw(text.as_bytes()).is_ok_and(|event| event.kind.is_terminal())
 }

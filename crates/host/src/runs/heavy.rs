@@ -82,9 +82,9 @@ pub(super) fn is_large_input(input: &Input) -> bool {
         Input::Resolve { resume_value, .. } => is_large(resume_value),
         Input::ActivityDone { told, outcome, .. } => {
             outcome.as_ref().is_ok_and(is_large)
-                || told.iter().any(|told| told.payload.values().any(is_large))
+                || told.iter().any(|told| told.payload().values().any(is_large))
         }
-        Input::ActivityTells { told, .. } => told.iter().any(|told| told.payload.values().any(is_large)),
+        Input::ActivityTells { told, .. } => told.iter().any(|told| told.payload().values().any(is_large)),
         Input::ChildEnded { variables, .. } | Input::Assign { variables } => variables.values().any(is_large),
         // What a guided session hands over is bounded by its own log; the others bring nothing along.
         Input::GuideStarted { .. }

@@ -183,7 +183,7 @@ pub(super) fn unreadable_event(error: wire::DecodeError) -> Refusal {
         wire::DecodeError::Json(error) => {
             Cause::new(format!("{} at byte {}", error.code(), error.position.offset))
         }
-        error @ wire::DecodeError::Member(_) => Cause::new(error),
+        error @ (wire::DecodeError::Member(_) | wire::DecodeError::Payload(_)) => Cause::new(error),
     };
     Refusal::damaged("an event of the run cannot be read").because(cause)
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flow::definition::Definition;
 use flow::engine::{Decision, Effect, Input, StartChild, decide};
-use flow::event::{EventKind, event_id};
+use flow::event::{EventData, event_id};
 use flow::id::RunId;
 use flow::run::{Genesis, Parent};
 use flow::state::RunState;
@@ -54,7 +54,7 @@ impl Runs {
             // A child that is asked for again was created before.
             let named = named.get_or_insert_with(|| {
                 let dispatched =
-                    decision.events.iter().filter(|event| event.kind == EventKind::NodeDispatched);
+                    decision.events.iter().filter(|event| matches!(event.data, EventData::NodeDispatched(_)));
                 dispatched.map(|event| event_id(&parent.genesis.run_id, event.sequence)).collect()
             });
             if bytes < MAX_BYTES

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flow::definition::Definition;
-use flow::event::{Event, wire};
+use flow::event::wire::{self, RawEvent};
 use flow::id::{ArtifactId, NodeId, RunId};
 use flow::mask::Mask;
 use flow::redact;
@@ -13,7 +13,7 @@ use flow::store::{Bytes, RunFilter, RunRow};
 use serde_json::{Value, json};
 
 use super::interrupts::{Recipient, TOKEN_PERIOD_MS};
-use super::live::{genesis_in, unreadable_snapshot};
+use super::live::{genesis_in, unreadable_event, unreadable_snapshot};
 use super::{ApiCode, Caller, Refusal, Runs};
 
 /// The most runs of one page of a list.
@@ -168,7 +168,7 @@ impl Runs {
         run_id: &RunId,
         from: u64,
         limit: usize,
-    ) -> Result<(Vec<Event>, bool), Refusal> {
+    ) -> Result<(Vec<RawEvent>, bool), Refusal> {
         let row = self.visible(caller, run_id)?;
         let definition = self.pinned(&row)?;
         let mask = Mask::of(&definition);
@@ -176,7 +176,8 @@ impl Runs {
         let appends = self.store().appends(run_id, from, limit, PAGE_BYTES)?;
         let lines = appends.iter().flat_map(|append| super::feed::lines(append, from)).take(limit);
         let shown = lines.filter_map(|(_, text)| super::feed::shown(mask.as_ref(), run_id, text));
-        let events: Vec<Event> = shown.filter_map(|text| wire::decode(text.as_bytes()).ok()).collect();
+        let events = shown.map(|text| wire::decode_raw(text.as_bytes()).map_err(unreadable_event));
+        let events: Vec<RawEvent> = events.collect::<Result<_, _>>()?;
         let more = events.last().is_some_and(|last| last.sequence + 1 < row.next_sequence);
         Ok((events, more))
     }
@@ -208,11 +209,14 @@ impl Runs {
         let read = |run_id: &RunId| -> Result<_, Refusal> {
             let row = self.visible(caller, run_id)?;
             let mut snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
-            let (definition, mut events) = (self.pinned(&row)?, self.events(run_id, 0)?);
+            let (definition, events) = (self.pinned(&row)?, self.events(run_id, 0)?);
             // Compared as they are shown: a difference tells of what is hidden neither the value nor that it differs.
-            if let Some(mask) = Mask::of(&definition) {
-                events = events.iter().map(|event| mask.event(event).into_owned()).collect();
-            }
+            let mask = Mask::of(&definition);
+            let shown = events.iter().map(|event| match &mask {
+                Some(mask) => mask.shown(event),
+                None => RawEvent::from(event),
+            });
+            let mut events: Vec<RawEvent> = shown.collect();
             for event in &mut events {
                 let mut payload = Value::Object(std::mem::take(&mut event.payload));
                 redact::value(&mut payload);

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use flow::engine::{Activity, Input, Told};
-use flow::event::{EventKind, event_id};
+use flow::event::{EventData, event_id};
 use flow::id::RunId;
 use flow::run::Genesis;
 
@@ -60,15 +60,15 @@ impl<'a> Telling<'a> {
             if event.node_id.as_ref() != Some(&self.activity.node_id) {
                 continue;
             }
-            match &event.kind {
+            match &event.data {
                 // Another attempt, or another effect, begins after these.
-                EventKind::NodeStarted
-                | EventKind::NodeRetried
-                | EventKind::NodeSuspended
-                | EventKind::InterruptRequested
-                | EventKind::InterruptResolved
-                | EventKind::NodeResumed => recorded = Recorded::default(),
-                kind => recorded.add(kind, event_id(self.run_id, event.sequence), &event.payload),
+                EventData::NodeStarted(_)
+                | EventData::NodeRetried(_)
+                | EventData::NodeSuspended(_)
+                | EventData::InterruptRequested(_)
+                | EventData::InterruptResolved(_)
+                | EventData::NodeResumed(_) => recorded = Recorded::default(),
+                data => recorded.add(data, event_id(self.run_id, event.sequence)),
             }
         }
         Ok(recorded)
@@ -80,7 +80,10 @@ impl<'a> Telling<'a> {
         let Before::Known(recorded) = &mut *before else { return };
         let first = next.saturating_sub(told.len() as u64);
         for (sequence, told) in (first..).zip(told) {
-            recorded.add(&told.kind, event_id(self.run_id, sequence), &told.payload);
+            // What decides something is not told before the end.
+            if let Some(data) = told.data() {
+                recorded.add(data, event_id(self.run_id, sequence));
+            }
         }
     }
 }

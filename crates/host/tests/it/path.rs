@@ -195,7 +195,7 @@ impl House {
     }
 }
 
-pub(crate) fn session_of(event: &flow::event::Event) -> SessionId {
+pub(crate) fn session_of(event: &flow::event::wire::RawEvent) -> SessionId {
     let id = event.payload["data"]["correlation"]["sessionId"].as_str().unwrap();
     SessionId::parse(id).unwrap()
 }

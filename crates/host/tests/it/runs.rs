@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use flow::event::Event;
+use flow::event::wire::{RawEvent, decode_raw};
 use flow::id::{InterruptId, NodeId, Principal, RunId, Tenant};
 use flow::store::RunStore;
 use flow::token::{Intent, InterruptToken};
@@ -251,7 +251,11 @@ pub(crate) fn status(runs: &Runs, run_id: &RunId) -> String {
 }
 
 /// Watches a run until an event satisfies the test, or it ends.
-pub(crate) async fn until(runs: &Runs, run_id: &RunId, wanted: impl Fn(&Event) -> bool) -> Option<Event> {
+pub(crate) async fn until(
+    runs: &Runs,
+    run_id: &RunId,
+    wanted: impl Fn(&RawEvent) -> bool,
+) -> Option<RawEvent> {
     let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap();
     loop {
         let batch = match following.stored().unwrap() {
@@ -259,7 +263,7 @@ pub(crate) async fn until(runs: &Runs, run_id: &RunId, wanted: impl Fn(&Event) -
             None => following.next().await.unwrap()?,
         };
         for (_, text) in batch.events {
-            let event = flow::event::wire::decode(text.as_bytes()).unwrap();
+            let event = decode_raw(text.as_bytes()).unwrap();
             if wanted(&event) {
                 return Some(event);
             }

@@ -6,7 +6,7 @@
 use flow::definition::exposed::ExposedType;
 use flow::definition::{Definition, Node, NodeType};
 use flow::id::{NodeId, RunId};
-use flow::interrupt::AUTH_REQUIRED;
+use flow::interrupt::{AUTH_REQUIRED, InterruptKind};
 use flow::state::Interrupt;
 use host::runs::{Caller, Refusal, Runs, Scope};
 use serde_json::{Map, Value, json};
@@ -66,7 +66,7 @@ pub(super) fn wanted(
     open: &Interrupt,
     places: &Places,
 ) -> Result<Wanted, Refusal> {
-    if open.kind == "external-event" {
+    if open.kind == InterruptKind::ExternalEvent {
         return Ok(Wanted::Nothing);
     }
     let definition = runs.definition_of(caller, run_id)?;
@@ -81,7 +81,7 @@ pub(super) fn wanted(
 
 /// The form of a clarification that the client's user may answer.
 fn answers(definition: &Definition, open: &Interrupt, asked: &Map<String, Value>) -> Option<Wanted> {
-    let node = node(definition, open).filter(|_| open.kind == "clarification")?;
+    let node = node(definition, open).filter(|_| open.kind == InterruptKind::Clarification)?;
     let data = asked.get("data")?;
     // Of somebody who has to have proved who they are.
     let profiles = [node.config.get("profile"), data.get("profile")];
@@ -116,7 +116,7 @@ fn notice(
     let title = asked.get("data").and_then(|data| data.get("title")).and_then(Value::as_str);
     let title = title.map(|title| format!(" ({})", short(title, MAX_TITLE_CHARACTERS))).unwrap_or_default();
     let (workflow, node_id, kind) =
-        (short(&definition.name, MAX_TITLE_CHARACTERS), &open.node_id, kind(&open.kind));
+        (short(&definition.name, MAX_TITLE_CHARACTERS), &open.node_id, kind(open.kind));
     format!(
         "{workflow}: the run {run_id} waits for {kind} at `{node_id}`{title}. Nothing that is said here decides it: a person who may \
          answers at {}. Accept to go on waiting for them; decline to be answered now, and the run stays as it is.",
@@ -124,13 +124,15 @@ fn notice(
     )
 }
 
-fn kind(kind: &str) -> &'static str {
+const fn kind(kind: InterruptKind) -> &'static str {
     match kind {
-        "approval" => "an approval",
-        "clarification" => "answers to its questions",
-        "low-confidence" => "somebody to judge a decision that it is not sure of",
-        "conversation.start" | "conversation.exchange" | "conversation.close" => "somebody to talk to",
-        _ => "somebody",
+        InterruptKind::Approval => "an approval",
+        InterruptKind::Clarification => "answers to its questions",
+        InterruptKind::LowConfidence => "somebody to judge a decision that it is not sure of",
+        InterruptKind::ConversationStart
+        | InterruptKind::ConversationExchange
+        | InterruptKind::ConversationClose => "somebody to talk to",
+        InterruptKind::ExternalEvent | InterruptKind::Custom => "somebody",
     }
 }
 

@@ -1,14 +1,18 @@
 //! An agent that says what it is configured to say.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
-use super::super::ask::Question;
+use super::super::ask::{Question, Unsure};
 use super::super::bounds::MAX_REASONING_BYTES;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::super::{handoff, ids};
 use crate::definition::NodeIndex;
-use crate::event::EventKind;
+use crate::event::data::agent::{
+    AgentDecided, AgentHandoff, AgentReasoned, AgentReasoningDelta, AgentToolCalled, AgentToolReturned,
+};
 use crate::failure::FailureCode;
 use crate::state::{Outcome, Resolution, RunError};
 
@@ -40,15 +44,14 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     call_tools(turn, node, &agent_id);
     let config = &turn.node(node).config;
     if let Some(handoff) = config.get("mockHandoff") {
-        let to = handoff.get("toAgentId").cloned().unwrap_or_default();
-        let mut payload = handoff::payload(&agent_id, to.as_str().unwrap_or_default());
-        payload["agentId"] = agent_id.as_str().into();
-        for member in ["reason", "context"] {
-            if let Some(value) = handoff.get(member) {
-                payload[member] = value.clone();
-            }
-        }
-        turn.emit(EventKind::AgentHandoff, Some(node), payload, None);
+        let text = |name: &str| handoff.get(name).and_then(Value::as_str).map(str::to_owned);
+        let told = AgentHandoff {
+            agent_id: Some(agent_id.clone()),
+            context: handoff.get("context").cloned(),
+            reason: text("reason").map(Cow::Owned),
+            ..handoff::between(agent_id.clone(), text("toAgentId").unwrap_or_default())
+        };
+        turn.emit(told, Some(node), None);
     }
     let synthetic = config
         .get("mockConfidence")
@@ -58,26 +61,19 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     };
     let decision = mock.get("decision").cloned().unwrap_or_default();
     let confidence = mock.get("confidence").cloned();
-    let mut payload = json!({"agentId": agent_id, "decision": decision});
-    if let Some(confidence) = &confidence {
-        payload["confidence"] = confidence.clone();
-    }
-    if let Some(why) = mock.get("reasoning") {
-        payload["reasoning"] = why.clone();
-    }
-    let cause = turn.emit(EventKind::AgentDecided, Some(node), payload, None);
+    let decided = AgentDecided {
+        agent_id: agent_id.clone(),
+        confidence: confidence.clone(),
+        content_trust: None,
+        decision: decision.clone(),
+        reasoning: mock.get("reasoning").cloned(),
+    };
+    let cause = turn.emit(decided, Some(node), None);
     let threshold = threshold(turn, &agent_id);
     match confidence.as_ref().and_then(Value::as_f64) {
         Some(observed) if observed < threshold => {
-            let data = json!({
-                "agentId": agent_id, "threshold": threshold, "observed": observed, "decision": decision,
-            });
-            let suspended = json!({
-                "reason": "low-confidence", "agentId": agent_id, "threshold": threshold, "observed": observed,
-            });
-            let question =
-                Question { suspended, cause: Some(cause), ..Question::new("low-confidence", data) };
-            turn.raise(node, question);
+            let unsure = Unsure { agent_id, observed, threshold };
+            turn.raise(node, Question { cause: Some(cause), ..Question::low_confidence(unsure, &decision) });
             Step::Waits
         }
         _ => Step::done(json!({"agentId": agent_id, "decision": decision})),
@@ -104,10 +100,14 @@ fn reason(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
     }
     let chunks = mock.get("streamChunks").and_then(Value::as_array);
     let chunks: Vec<&str> = chunks.into_iter().flatten().filter_map(Value::as_str).collect();
-    for (sequence, delta) in chunks.iter().enumerate() {
-        let payload =
-            json!({"agentId": agent_id, "delta": delta, "sequence": sequence, "verbosity": verbosity});
-        turn.emit(EventKind::AgentReasoningDelta, Some(node), payload, None);
+    for (sequence, delta) in (0..).zip(&chunks) {
+        let told = AgentReasoningDelta {
+            agent_id: agent_id.to_owned(),
+            delta: (*delta).to_owned(),
+            sequence,
+            verbosity: verbosity.clone(),
+        };
+        turn.emit(told, Some(node), None);
     }
     let summary = mock.get("summary").and_then(Value::as_str).unwrap_or("A mock agent has no reasons.");
     let trace = mock.get("trace").and_then(Value::as_str).unwrap_or(summary);
@@ -117,13 +117,14 @@ fn reason(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
         (true, "summary") => beginning(trace).to_owned(),
         (true, _) => trace.to_owned(),
     };
-    let mut payload = json!({
-        "agentId": agent_id, "reasoning": reasoning, "summary": summary, "verbosity": verbosity,
-    });
-    if let Some(count) = mock.get("tokenCount") {
-        payload["tokenCount"] = count.clone();
-    }
-    turn.emit(EventKind::AgentReasoned, Some(node), payload, None);
+    let told = AgentReasoned {
+        agent_id: agent_id.to_owned(),
+        reasoning,
+        summary: Some(summary.to_owned()),
+        token_count: mock.get("tokenCount").cloned(),
+        verbosity,
+    };
+    turn.emit(told, Some(node), None);
 }
 
 /// As much of a text as a summary holds, between two characters.
@@ -140,33 +141,45 @@ fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
     let (iteration, attempt) = (turn.state.nodes[node].iteration, turn.state.nodes[node].attempt);
     for (place, call) in calls.into_iter().flatten().enumerate() {
         let call_id = ids::call_id(&turn.node(node).id, iteration, attempt, place);
-        let tool = call.get("toolId").cloned().unwrap_or_default();
+        let tool = call.get("toolId").and_then(Value::as_str).unwrap_or_default().to_owned();
         let arguments = call.get("arguments").cloned().unwrap_or_else(|| json!({}));
-        let called = json!({
-            "agentId": agent_id, "toolName": tool, "callId": call_id, "inputs": arguments,
-            "toolId": tool, "arguments": arguments,
-        });
-        let cause = turn.emit(EventKind::AgentToolCalled, Some(node), called, None);
-        let mut returned = json!({
-            "agentId": agent_id, "toolName": tool, "toolId": tool, "callId": call_id, "status": "ok",
-        });
-        if let Some(result) = call.get("result") {
-            returned["outcome"] = result.clone();
-            returned["result"] = result.clone();
-        }
-        if let Some(error) = call.get("error") {
-            let text = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-            let code = text("error").or_else(|| text("code")).unwrap_or("tool_failed");
-            returned["status"] = "error".into();
-            returned["error"] =
-                json!({"code": code, "error": code, "message": text("message").unwrap_or(code)});
-            if let Some(details) = error.get("details") {
-                returned["error"]["details"] = details.clone();
-            }
-        }
-        if let Some(duration) = call.get("durationMs").and_then(Value::as_u64) {
-            returned["durationMs"] = duration.into();
-        }
-        turn.emit(EventKind::AgentToolReturned, Some(node), returned, Some(cause));
+        let called = AgentToolCalled {
+            agent_id: agent_id.to_owned(),
+            args_hash: None,
+            arguments: Some(arguments.clone()),
+            call_id: call_id.clone(),
+            inputs: Some(arguments),
+            tool_id: tool.clone(),
+            tool_name: tool.clone(),
+            transport: None,
+        };
+        let cause = turn.emit(called, Some(node), None);
+        let error = call.get("error").map(tool_error);
+        let result = call.get("result");
+        let returned = AgentToolReturned {
+            agent_id: agent_id.to_owned(),
+            call_id,
+            content_trust: None,
+            duration_ms: call.get("durationMs").and_then(Value::as_u64),
+            status: if error.is_some() { "error" } else { "ok" }.into(),
+            error,
+            outcome: result.cloned(),
+            result: result.cloned(),
+            tool_id: tool.clone(),
+            tool_name: tool,
+            transport: None,
+        };
+        turn.emit(returned, Some(node), Some(cause));
     }
+}
+
+/// The error of a tool, with its code under both of its names.
+fn tool_error(error: &Value) -> Value {
+    let text = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let code = text("error").or_else(|| text("code")).unwrap_or("tool_failed");
+    let mut told = json!({"code": code, "error": code, "message": text("message").unwrap_or(code)});
+    if let Some(details) = error.get("details") {
+        told["details"] = details.clone();
+    }
+    told
 }

@@ -6,12 +6,12 @@ use super::super::ask::Outside;
 use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Resumption, Told, ids};
+use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Report, Resumption, Told, ids};
 use super::{data, gates};
 use crate::channel::{self, Reach};
 use crate::definition::channel::Reducer;
 use crate::definition::{NodeIndex, NodeType, config};
-use crate::event::{EventKind, event_id};
+use crate::event::{EventData, event_id};
 use crate::failure::FailureCode;
 use crate::id::EffectId;
 use crate::state::{Resolution, RunError};
@@ -100,7 +100,8 @@ pub(super) fn done(
 ) -> Step {
     // All that it wrote is recorded, or nothing.
     let refused = check_writes(turn, node, &told).err();
-    let told = told.into_iter().filter(|told| refused.is_none() || told.kind == EventKind::LogAppended);
+    let is_log = |told: &Told| matches!(told.data(), Some(EventData::LogAppended(_)));
+    let told = told.into_iter().filter(|told| refused.is_none() || is_log(told));
     if let Some((asked, causation_id)) = record(turn, node, told) {
         return suspend(turn, node, asked, causation_id);
     }
@@ -114,14 +115,6 @@ pub(super) fn done(
     }
 }
 
-/// Whether something that happens while the host works changes what others see, so that it waits for the end of the work.
-pub(super) const fn decides(told: &Told) -> bool {
-    matches!(
-        told.kind,
-        EventKind::VariableChanged | EventKind::ChannelWritten | EventKind::InterruptRequested
-    )
-}
-
 /// Records what happened while the host worked, up to where the work waits for somebody: for what, and what that follows from, is given
 /// back.
 pub(super) fn record(
@@ -130,27 +123,20 @@ pub(super) fn record(
     told: impl IntoIterator<Item = Told>,
 ) -> Option<(Map<String, Value>, Option<String>)> {
     let mut sequences = Vec::new();
-    for Told { kind, payload, cause } in told {
-        if kind == EventKind::InterruptRequested {
-            let outside = match cause {
-                Some(Cause::Id(id)) => Some(id),
-                Some(Cause::Told(_)) | None => None,
-            };
-            return Some((payload, outside));
-        }
-        let sequence = match (kind, payload.get("name").and_then(Value::as_str)) {
-            // What was there before is the run's to say.
-            (EventKind::VariableChanged, Some(name)) => {
-                let next = payload.get("next").cloned().unwrap_or_default();
-                turn.set_variable(node, name, &next, None);
-                turn.state.next_sequence - 1
+    for Told { report, cause } in told {
+        let sequence = match report {
+            Report::Ask(asked) => {
+                let outside = match cause {
+                    Some(Cause::Id(id)) => Some(id),
+                    Some(Cause::Told(_)) | None => None,
+                };
+                return Some((asked, outside));
             }
-            // How it is combined, and when it was written, too.
-            (EventKind::ChannelWritten, _) => {
-                let (channel, value) = written(&payload);
-                data::record(turn, node, channel, value, &Reducer::Replace)
+            Report::SetVariable { name, value } => turn.set_variable(Some(node), &name, &value, None),
+            Report::WriteChannel { channel, value } => {
+                data::record(turn, node, &channel, &value, &Reducer::Replace)
             }
-            (kind, _) => {
+            Report::Event { data, extra } => {
                 let run_id = &turn.state.genesis.run_id;
                 let cause = match cause {
                     None => None,
@@ -159,7 +145,7 @@ pub(super) fn record(
                     }
                     Some(Cause::Id(id)) => Some(id),
                 };
-                turn.tell_because(kind, node, Value::Object(payload), cause)
+                turn.record(data, extra, Some(node), cause)
             }
         };
         sequences.push(sequence);
@@ -169,14 +155,11 @@ pub(super) fn record(
 
 /// Checks what the work of a node wrote to channels, on what is in them now.
 fn check_writes(turn: &Turn<'_>, node: NodeIndex, told: &[Told]) -> Result<(), RunError> {
-    let writes = told.iter().filter(|told| told.kind == EventKind::ChannelWritten);
-    let writes = writes.map(|told| written(&told.payload));
+    let writes = told.iter().filter_map(|told| match &told.report {
+        Report::WriteChannel { channel, value } => Some((channel.as_str(), value)),
+        Report::Event { .. } | Report::SetVariable { .. } | Report::Ask(_) => None,
+    });
     channel::check_writes(turn.definition, &turn.state.channels, turn.node(node), writes, turn.now)
-}
-
-fn written(payload: &Map<String, Value>) -> (&str, &Value) {
-    let channel = payload.get("channel").and_then(Value::as_str).unwrap_or_default();
-    (channel, payload.get("value").unwrap_or(&Value::Null))
 }
 
 /// Suspends the node until somebody answers what its work asks.

@@ -8,9 +8,9 @@ use super::super::turn::Turn;
 use super::super::{Activity, ActivityRequest, Effect, ids};
 use crate::definition::node_type::MOCK_AGENT;
 use crate::definition::{NodeIndex, NodeType};
-use crate::event::EventKind;
+use crate::event::data::model::ModelCapabilityInsufficient;
+use crate::event::data::value::ArtifactCreated;
 use crate::failure::FailureCode;
-use crate::id::ArtifactId;
 use crate::state::RunError;
 
 const NEVER_PROVIDED: &str = "conformance.never-provided";
@@ -44,8 +44,14 @@ pub(super) fn requires_missing() -> RunError {
 
 /// A model that no host has.
 pub(super) fn insufficient_model(turn: &mut Turn<'_>, node: NodeIndex) -> RunError {
-    let payload = json!({"provider": "none", "model": "none", "missingCapabilities": [NO_SUCH_MODEL]});
-    turn.tell(EventKind::ModelCapabilityInsufficient, node, payload, None);
+    let insufficient = ModelCapabilityInsufficient {
+        fallback_attempted: None,
+        missing_capabilities: vec![NO_SUCH_MODEL.to_owned()],
+        model: "none".to_owned(),
+        node_id: turn.node_id(node),
+        provider: "none".to_owned(),
+    };
+    turn.emit(insufficient, Some(node), None);
     let message = format!("no model of the host can do `{NO_SUCH_MODEL}`");
     RunError::of(FailureCode::CapabilityNotProvided, message)
         .with(json!({"missingCapabilities": [NO_SUCH_MODEL]}))
@@ -80,7 +86,7 @@ pub(super) fn performed(turn: &mut Turn<'_>, node: NodeIndex, value: Value) -> S
     let id = &turn.node(node).id;
     match (turn.node(node).kind, value) {
         (NodeType::SecretEcho, value) => {
-            turn.set_variable(node, id.as_str(), &value, None);
+            turn.set_variable(Some(node), id.as_str(), &value, None);
             Step::done(json!({"output": value}))
         }
         (_, Value::Object(outputs)) => Step::Done(outputs),
@@ -99,13 +105,17 @@ pub(super) fn cost(turn: &Turn<'_>, node: NodeIndex) -> Step {
 pub(super) fn artifact(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     let config = &turn.node(node).config;
     let (run_id, iteration) = (turn.state.genesis.run_id.clone(), turn.state.nodes[node].iteration);
-    let id = turn
-        .recorded_text("artifactId")
-        .map(ArtifactId::new)
-        .unwrap_or_else(|| ids::artifact_id(&run_id, &turn.node(node).id, iteration));
+    let id =
+        turn.recorded_artifact().unwrap_or_else(|| ids::artifact_id(&run_id, &turn.node(node).id, iteration));
     let kind = config.get("artifactType").and_then(Value::as_str).filter(|kind| !kind.is_empty());
     let kind = kind.unwrap_or("document");
-    turn.tell(EventKind::ArtifactCreated, node, json!({"artifactId": id, "artifactType": kind}), None);
+    let created = ArtifactCreated {
+        artifact_id: id.clone(),
+        artifact_type: kind.to_owned(),
+        node_id: turn.node_id(node),
+        summary: None,
+    };
+    turn.emit(created, Some(node), None);
     let document = json!({
         "artifactId": id, "artifactType": kind, "runId": run_id, "nodeId": turn.node(node).id,
         "data": config.get("data"),

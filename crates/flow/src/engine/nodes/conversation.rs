@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::ask::Question;
+use super::super::ask::{Question, Why};
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::data;
 use crate::definition::NodeIndex;
-use crate::event::EventKind;
-use crate::interrupt::Decided;
+use crate::event::data::conversation::{
+    ConversationClosed, ConversationExchanged, ConversationOpened, ConversationTurn,
+};
+use crate::interrupt::{Decided, InterruptKind};
 use crate::state::{Interrupt, Outcome};
 
 /// The channel that turns are written to, where the workflow declares it.
@@ -49,8 +51,9 @@ pub(super) fn open(
     if let Some(schema) = schema {
         data["outcomeSchema"] = schema;
     }
-    let suspended = json!({"reason": "conversation-input", "conversationId": id});
-    let question = Question { suspended, cause: Some(cause), ..Question::new("conversation.exchange", data) };
+    let why = Why { conversation_id: Some(id), ..Why::reason("conversation-input") };
+    let question =
+        Question { why, cause: Some(cause), ..Question::new(InterruptKind::ConversationExchange, data) };
     turn.raise(node, question);
 }
 
@@ -59,12 +62,12 @@ fn rehearse(turn: &mut Turn<'_>, node: NodeIndex, prompt: &str) -> Step {
     let id = conversation_id(turn, node);
     let count = turn.node(node).config.get("turnCount").and_then(Value::as_u64).unwrap_or(1);
     let mut cause = opened(turn, node, &id, prompt, 0, None);
-    let mut last = message(&id, 0, "agent", &prompt.into(), 0);
+    let mut last = spoken(&id, prompt, 0);
     for index in 1..=count {
-        last = message(&id, index, "user", &format!("Turn {index}").into(), index);
-        cause = exchanged(turn, node, &id, index, &last, cause);
+        last = said(&id, index, format!("Turn {index}").into(), index);
+        cause = exchanged(turn, node, &id, index, last.clone(), cause);
     }
-    closed(turn, node, &id, count, &last, Value::Null, cause);
+    closed(turn, node, id.clone(), count, last, Value::Null, cause);
     Step::done(json!({"conversationId": id, "turnCount": count}))
 }
 
@@ -79,8 +82,8 @@ pub(in crate::engine) fn exchange(
     let Some(open) = turn.state.interrupts.get(&turn.node(node).id) else { return };
     let (id, index) = place(open);
     let index = index.saturating_add(1);
-    let turn_made = from(by, message(&id, index, "user", content, turn.now.0));
-    exchanged(turn, node, &id, index, &turn_made, cause.unwrap_or_default());
+    let turn_made = from(by, said(&id, index, content.clone(), turn.now.0));
+    exchanged(turn, node, &id, index, turn_made, cause.unwrap_or_default());
 }
 
 /// Records the end of a conversation, with its last turn where there is one.
@@ -101,12 +104,12 @@ pub(in crate::engine) fn hang_up(
         (None, Outcome::TimedOut) => "timeout".into(),
         (None, _) => "close".into(),
     };
-    let last = from(&decided.by, message(&id, index, "user", &content, turn.now.0));
+    let last = from(&decided.by, said(&id, index, content, turn.now.0));
     if decided.turn.is_some() {
-        cause = exchanged(turn, node, &id, index, &last, cause);
+        cause = exchanged(turn, node, &id, index, last.clone(), cause);
     }
     let outcome = decided.turn.clone().unwrap_or_default();
-    closed(turn, node, &id, index, &last, outcome, cause);
+    closed(turn, node, id, index, last, outcome, cause);
 }
 
 fn place(open: &Interrupt) -> (String, u64) {
@@ -114,52 +117,76 @@ fn place(open: &Interrupt) -> (String, u64) {
     (id, open.data.get("turnIndex").and_then(Value::as_u64).unwrap_or(0))
 }
 
-fn message(id: &str, index: u64, role: &str, content: &Value, at: u64) -> Value {
-    let mut message = json!({
-        "messageId": format!("{id}:{index}"), "from": role, "role": role, "content": content, "ts": at,
-        "turnIndex": index,
-    });
-    if role == "agent" {
-        message["speakerId"] = role.into();
+/// What a person says.
+fn said(id: &str, turn_index: u64, content: Value, ts: u64) -> ConversationTurn {
+    ConversationTurn {
+        content,
+        from: "user".to_owned(),
+        message_id: format!("{id}:{turn_index}"),
+        role: "user".into(),
+        speaker_id: None,
+        ts,
+        turn_index,
     }
-    message
+}
+
+/// What the workflow says: the first turn.
+fn spoken(id: &str, prompt: &str, ts: u64) -> ConversationTurn {
+    let agent = "agent";
+    ConversationTurn {
+        from: agent.to_owned(),
+        role: agent.into(),
+        speaker_id: Some(agent.into()),
+        ..said(id, 0, prompt.into(), ts)
+    }
 }
 
 /// Names who made a turn; a name that does not fit is left out.
-fn from(by: &str, mut message: Value) -> Value {
-    if (1..=256).contains(&by.len()) {
-        message["from"] = by.into();
-    }
-    message
+fn from(by: &str, turn: ConversationTurn) -> ConversationTurn {
+    if (1..=256).contains(&by.len()) { ConversationTurn { from: by.to_owned(), ..turn } } else { turn }
 }
 
 fn opened(turn: &mut Turn<'_>, node: NodeIndex, id: &str, prompt: &str, at: u64, cause: Option<u64>) -> u64 {
-    let first = message(id, 0, "agent", &prompt.into(), at);
-    let payload = json!({"conversationId": id, "initialTurn": first, "capabilities": ["multi-turn"]});
-    let cause = turn.emit(EventKind::ConversationOpened, Some(node), payload, cause);
-    data::write_if_declared(turn, node, CHANNEL, &first);
+    let first = spoken(id, prompt, at);
+    let written = first.to_json();
+    let opened = ConversationOpened {
+        capabilities: vec!["multi-turn".into()],
+        conversation_id: id.to_owned(),
+        initial_turn: first,
+    };
+    let cause = turn.emit(opened, Some(node), cause);
+    data::write_if_declared(turn, node, CHANNEL, &written);
     cause
 }
 
-fn exchanged(turn: &mut Turn<'_>, node: NodeIndex, id: &str, index: u64, message: &Value, cause: u64) -> u64 {
-    let payload = json!({"conversationId": id, "turnIndex": index, "turn": message});
-    let cause = turn.emit(EventKind::ConversationExchanged, Some(node), payload, Some(cause));
-    data::write_if_declared(turn, node, CHANNEL, message);
+fn exchanged(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    id: &str,
+    turn_index: u64,
+    made: ConversationTurn,
+    cause: u64,
+) -> u64 {
+    let written = made.to_json();
+    let exchanged = ConversationExchanged { conversation_id: id.to_owned(), turn: made, turn_index };
+    let cause = turn.emit(exchanged, Some(node), Some(cause));
+    data::write_if_declared(turn, node, CHANNEL, &written);
     cause
 }
 
 fn closed(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    id: &str,
-    index: u64,
-    last: &Value,
+    conversation_id: String,
+    turn_index: u64,
+    final_turn: ConversationTurn,
     outcome: Value,
     cause: u64,
 ) {
-    let mut payload = json!({"conversationId": id, "turnIndex": index, "finalTurn": last});
-    if !outcome.is_null() {
-        payload["outcome"] = outcome;
-    }
-    turn.emit(EventKind::ConversationClosed, Some(node), payload, Some(cause));
+    let outcome = Some(outcome).filter(|outcome| !outcome.is_null());
+    turn.emit(
+        ConversationClosed { conversation_id, final_turn, outcome, turn_index },
+        Some(node),
+        Some(cause),
+    );
 }

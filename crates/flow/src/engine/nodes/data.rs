@@ -9,7 +9,7 @@ use crate::channel::{self, ChannelState};
 use crate::definition::NodeIndex;
 use crate::definition::channel::Reducer;
 use crate::definition::expression::{Expression, Scope, is_true};
-use crate::event::EventKind;
+use crate::event::data::value::ChannelWritten;
 use crate::failure::FailureCode;
 use crate::state::{NodeStatus, RunError};
 
@@ -28,7 +28,7 @@ pub(super) fn identity(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String,
             return Step::failed(is_channel(name));
         }
         if turn.state.variables.get(name) != Some(value) {
-            turn.set_variable(node, name, value, None);
+            turn.set_variable(Some(node), name, value, None);
         }
     }
     Step::Done(inputs)
@@ -111,7 +111,7 @@ pub(super) fn set_variable(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<St
         let message = format!("variable `{name}`: give a value by the input or the configuration `value`");
         return Step::failed(RunError::of(FailureCode::InputMissing, message));
     };
-    turn.set_variable(node, &name, &value, None);
+    turn.set_variable(Some(node), &name, &value, None);
     Step::done(json!({"name": name, "value": value, "output": value}))
 }
 
@@ -187,16 +187,15 @@ pub(super) fn record(
     reducer: &Reducer,
 ) -> u64 {
     let declared = turn.definition.channels.get(name);
-    let mut payload = json!({
-        "channel": name,
-        "value": value,
-        "reducer": declared.map_or(reducer, |channel| &channel.reducer).as_str(),
-        "writtenAt": turn.now.to_rfc3339(),
-    });
-    if let Some(channel) = declared {
-        payload["schemaVersion"] = channel.schema_version.into();
-    }
-    turn.tell(EventKind::ChannelWritten, node, payload, None)
+    let written = ChannelWritten {
+        channel: name.to_owned(),
+        node_id: turn.node_id(node),
+        reducer: declared.map_or(reducer, |channel| &channel.reducer).clone(),
+        schema_version: declared.map(|channel| channel.schema_version),
+        value: value.clone(),
+        written_at: turn.now,
+    };
+    turn.emit(written, Some(node), None)
 }
 
 fn is_channel(name: &str) -> RunError {

@@ -1,6 +1,6 @@
 //! A node that runs the workers that the supervisor decided on, one after the other.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::super::ask::Question;
 use super::super::children::child_failed;
@@ -9,9 +9,10 @@ use super::super::mapping;
 use super::super::turn::Turn;
 use super::{conversation, fan_out};
 use crate::definition::NodeIndex;
-use crate::event::EventKind;
+use crate::event::data::dispatch::{ChainPhase, ConfidenceEscalated, WorkflowChainEvent};
 use crate::failure::FailureCode;
-use crate::id::WorkflowId;
+use crate::id::{RunId, WorkflowId};
+use crate::interrupt::InterruptKind;
 use crate::run::RunStatus;
 use crate::state::{Resolution, RunError};
 
@@ -73,15 +74,16 @@ fn is_yes(answer: &Value) -> bool {
 /// A decision that is too unsure is put before a person, and nothing is started.
 fn escalate(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, confidence: f64, sequence: u64) -> Step {
     let workers = workers(decision);
-    let payload = json!({
-        "confidence": confidence,
-        "floor": CONFIDENCE_FLOOR,
-        "escalationKind": "clarify",
-        "workerId": workers.first(),
-        "parentRunId": turn.state.genesis.run_id,
-        "originalDecision": decision,
-    });
-    let cause = turn.emit(EventKind::ConfidenceEscalated, Some(node), payload, Some(sequence));
+    let number = |number| Number::from_f64(number).unwrap_or_else(|| 0.into());
+    let escalated = ConfidenceEscalated {
+        confidence: number(confidence),
+        escalation_kind: "clarify".into(),
+        floor: number(CONFIDENCE_FLOOR),
+        original_decision: decision.clone(),
+        parent_run_id: turn.state.genesis.run_id.clone(),
+        worker_id: workers.first().cloned(),
+    };
+    let cause = turn.emit(escalated, Some(node), Some(sequence));
     let question = format!("The supervisor is {confidence} sure that {} is next. Go on?", workers.join(", "));
     let data = json!({"questions": [{"id": PROCEED, "question": question}]});
     clarify(turn, node, data, cause)
@@ -115,7 +117,7 @@ fn clarify(turn: &mut Turn<'_>, node: NodeIndex, data: Value, cause: u64) -> Ste
     if let Some(step) = question_limit(turn, node) {
         return step;
     }
-    turn.raise(node, Question { cause: Some(cause), ..Question::new("clarification", data) });
+    turn.raise(node, Question { cause: Some(cause), ..Question::new(InterruptKind::Clarification, data) });
     Step::Waits
 }
 
@@ -145,8 +147,11 @@ fn begin(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) 
     }
     for worker in &workers {
         if let Some(error) = turn.refuse_child(worker) {
-            let began = chain(turn, node, "dispatch.began", worker, json!({}), Some(sequence));
-            chain(turn, node, "dispatch.failed", worker, json!({"error": error.to_json()}), Some(began));
+            let began = step(turn, ChainPhase::DispatchBegan, worker, None);
+            let began = turn.emit(began, Some(node), Some(sequence));
+            let failed = step(turn, ChainPhase::DispatchFailed, worker, None);
+            let failed = WorkflowChainEvent { error: Some(error.clone()), ..failed };
+            turn.emit(failed, Some(node), Some(began));
             return Step::failed(error);
         }
     }
@@ -201,11 +206,13 @@ pub(super) fn start(turn: &mut Turn<'_>, node: NodeIndex, worker: &WorkflowId, s
             return false;
         }
     }
-    let began = chain(turn, node, "dispatch.began", worker, json!({}), Some(sequence));
+    let began = step(turn, ChainPhase::DispatchBegan, worker, None);
+    let began = turn.emit(began, Some(node), Some(sequence));
     turn.tell_handoff(node, worker, began);
     let place = turn.start_child(node, worker, Some(sequence));
     let run_id = turn.state.children[place].run_id.clone();
-    chain(turn, node, "dispatch.succeeded", worker, json!({"childRunId": run_id}), Some(began));
+    let succeeded = step(turn, ChainPhase::DispatchSucceeded, worker, Some(run_id));
+    turn.emit(succeeded, Some(node), Some(began));
     true
 }
 
@@ -220,33 +227,33 @@ pub(in crate::engine) fn child_ended(
     let child = &turn.state.children[place];
     let (worker, run_id, cause) = (child.workflow_id.clone(), child.run_id.clone(), child.chain);
     let phase = match child.status {
-        RunStatus::Completed => "child.completed",
-        RunStatus::Cancelled => "child.cancelled",
-        _ => "child.failed",
+        RunStatus::Completed => ChainPhase::ChildCompleted,
+        RunStatus::Cancelled => ChainPhase::ChildCancelled,
+        _ => ChainPhase::ChildFailed,
     };
-    let mut payload = json!({"childRunId": run_id});
-    if let Some(error) = error {
-        payload["error"] = error.to_json();
-    }
-    let cause = chain(turn, node, phase, &worker, payload, Some(cause));
+    let ended = WorkflowChainEvent { error, ..step(turn, phase, &worker, Some(run_id.clone())) };
+    let cause = turn.emit(ended, Some(node), Some(cause));
     let names = turn.harvest(node, place, variables);
-    if phase == "child.completed" && !mapping::outputs(turn.node(node), worker.as_str()).is_empty() {
-        let payload = json!({"childRunId": run_id, "harvestedKeys": names});
-        chain(turn, node, "output.harvested", &worker, payload, Some(cause));
+    if phase == ChainPhase::ChildCompleted && !mapping::outputs(turn.node(node), worker.as_str()).is_empty() {
+        let harvested = step(turn, ChainPhase::OutputHarvested, &worker, Some(run_id));
+        let harvested = WorkflowChainEvent { harvested_keys: Some(names), ..harvested };
+        turn.emit(harvested, Some(node), Some(cause));
     }
 }
 
-/// Records a step of the handoff to a worker.
-pub(super) fn chain(
-    turn: &mut Turn<'_>,
-    node: NodeIndex,
-    phase: &str,
+/// A step of the handoff to a worker.
+pub(super) fn step(
+    turn: &Turn<'_>,
+    phase: ChainPhase,
     worker: &WorkflowId,
-    mut payload: Value,
-    cause: Option<u64>,
-) -> u64 {
-    payload["phase"] = phase.into();
-    payload["workerId"] = worker.as_str().into();
-    payload["parentRunId"] = turn.state.genesis.run_id.as_str().into();
-    turn.emit(EventKind::WorkflowChainEvent, Some(node), payload, cause)
+    child_run_id: Option<RunId>,
+) -> WorkflowChainEvent {
+    WorkflowChainEvent {
+        child_run_id,
+        error: None,
+        harvested_keys: None,
+        parent_run_id: turn.state.genesis.run_id.clone(),
+        phase,
+        worker_id: worker.clone(),
+    }
 }

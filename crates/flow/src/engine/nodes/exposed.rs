@@ -10,6 +10,7 @@ use crate::definition::NodeIndex;
 use crate::definition::exposed::ExposedType;
 use crate::definition::exposed::form::{CONTEXT, Form};
 use crate::failure::FailureCode;
+use crate::interrupt::InterruptKind;
 use crate::state::{Resolution, RunError};
 
 /// Whoever serves the workflow has read the node before there was a run; here it only says what it is.
@@ -55,7 +56,7 @@ fn elicit(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> 
         Ok(form) => {
             let data = json!({"questions": form.questions, "contextType": CONTEXT});
             let resume_schema = Some(form.answer_schema());
-            turn.raise(node, Question { resume_schema, ..Question::new("clarification", data) });
+            turn.raise(node, Question { resume_schema, ..Question::new(InterruptKind::Clarification, data) });
             Step::Waits
         }
         Err(message) => Step::failed_once(RunError::of(FailureCode::NodeFailed, message)),

@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use super::super::Effect;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::dispatch::{chain, start};
+use super::dispatch::{start, step};
 use crate::definition::NodeIndex;
-use crate::event::EventKind;
+use crate::definition::config::JoinMode;
+use crate::event::EventData;
+use crate::event::data::dispatch::{ChainPhase, DispatchFanOut, DispatchJoin, JoinOutcome};
 use crate::failure::FailureCode;
 use crate::id::{RunId, WorkflowId};
 use crate::run::RunStatus;
@@ -54,12 +56,12 @@ impl Mode {
         }
     }
 
-    const fn as_str(self) -> &'static str {
+    const fn told(self) -> JoinMode {
         match self {
-            Self::WaitAll => "wait-all",
-            Self::Quorum(_) => "quorum",
-            Self::First => "first",
-            Self::Race => "race",
+            Self::WaitAll => JoinMode::WaitAll,
+            Self::Quorum(_) => JoinMode::Quorum,
+            Self::First => JoinMode::First,
+            Self::Race => JoinMode::Race,
         }
     }
 
@@ -86,13 +88,13 @@ impl OnFailure {
 
 /// Records that several workers are started.
 pub(super) fn begin(turn: &mut Turn<'_>, node: NodeIndex, count: usize, sequence: u64) {
-    let payload = json!({
-        "fanOutPolicy": "parallel",
-        "childCount": count,
-        "maxConcurrency": width(turn, node),
-        "joinMode": Mode::of(turn, node).as_str(),
-    });
-    turn.emit(EventKind::DispatchFanOut, Some(node), payload, Some(sequence));
+    let fan_out = DispatchFanOut {
+        child_count: counted(count),
+        fan_out_policy: "parallel".into(),
+        join_mode: Mode::of(turn, node).told(),
+        max_concurrency: counted(width(turn, node)),
+    };
+    turn.emit(fan_out, Some(node), Some(sequence));
 }
 
 /// How many workers may run at once.
@@ -117,13 +119,13 @@ pub(super) fn advance(turn: &mut Turn<'_>, node: NodeIndex, workers: &[WorkflowI
     };
     let unreachable = mode.needed().is_some_and(|needed| tally.completed + tally.open + waiting < needed);
     let outcome = if on_failure == OnFailure::FailFast && lost > 0 {
-        "failed"
+        JoinOutcome::Failed
     } else if met && lost == 0 {
-        "satisfied"
+        JoinOutcome::Satisfied
     } else if met || (unreachable && on_failure == OnFailure::Absorb) {
-        "partial"
+        JoinOutcome::Partial
     } else if unreachable {
-        "failed"
+        JoinOutcome::Failed
     } else {
         let free = width(turn, node).saturating_sub(tally.open);
         for worker in workers.iter().skip(own.len()).take(free) {
@@ -150,7 +152,7 @@ fn tally(turn: &Turn<'_>, own: &[usize]) -> Tally {
 }
 
 /// Ends the workers that run still, and records how all of them ended.
-fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: &str, own: &[usize], sequence: u64) -> Step {
+fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: JoinOutcome, own: &[usize], sequence: u64) -> Step {
     // The order in which they were seen to end is what decides whose value stays, now and whenever the log is read.
     let mut ended: Vec<usize> =
         own.iter().copied().filter(|place| turn.state.children[*place].ended.is_some()).collect();
@@ -162,7 +164,8 @@ fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: &str, own: &[usize], sequ
         if child.ended.is_none() {
             let (run_id, worker, cause) = (child.run_id.clone(), child.workflow_id.clone(), child.chain);
             turn.tell_child(node, *place, RunStatus::Cancelled);
-            chain(turn, node, "child.cancelled", &worker, json!({"childRunId": run_id}), Some(cause));
+            let cancelled = step(turn, ChainPhase::ChildCancelled, &worker, Some(run_id.clone()));
+            turn.emit(cancelled, Some(node), Some(cause));
             turn.ask_host(Effect::CancelChild { run_id });
         }
     }
@@ -180,20 +183,26 @@ fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: &str, own: &[usize], sequ
             shown
         })
         .collect();
-    let joined = json!({
-        "joinOutcome": outcome,
-        "completedCount": tally.completed,
-        "failedCount": tally.failed,
-        "cancelledCount": tally.cancelled,
-        "mergeOrder": merge_order,
-    });
-    let mut outputs = joined.clone();
-    turn.emit(EventKind::DispatchJoin, Some(node), joined, Some(sequence));
+    let joined = DispatchJoin {
+        cancelled_count: counted(tally.cancelled),
+        completed_count: counted(tally.completed),
+        failed_count: counted(tally.failed),
+        join_outcome: outcome,
+        merge_order,
+    };
+    let joined = EventData::from(joined);
+    let mut outputs = Value::Object(joined.to_members());
+    turn.emit(joined, Some(node), Some(sequence));
     outputs["kind"] = "next-worker".into();
     outputs["children"] = children.into();
-    if outcome == "failed" {
+    if outcome == JoinOutcome::Failed {
         let message = "too many workers did not complete";
         return Step::failed_once(RunError::of(FailureCode::DispatchJoinFailed, message).with(outputs));
     }
     Step::done(outputs)
+}
+
+/// A number of workers in an event.
+fn counted(workers: usize) -> u64 {
+    u64::try_from(workers).unwrap_or(u64::MAX)
 }

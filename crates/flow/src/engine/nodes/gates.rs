@@ -1,12 +1,14 @@
 //! Nodes that wait for a person, or for something from outside.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::ask::{Outside, Question};
+use super::super::ask::{Outside, Question, Why};
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use crate::definition::NodeIndex;
 use crate::failure::FailureCode;
+use crate::interrupt::InterruptKind;
 use crate::mask;
 use crate::state::{Outcome, Resolution, RunError};
 
@@ -21,17 +23,18 @@ pub(super) fn ask(
     config: &Map<String, Value>,
     outside: Outside,
 ) -> Step {
-    let kind = config.get("kind").and_then(Value::as_str).unwrap_or("custom");
+    let kind = config.get("kind").and_then(|kind| InterruptKind::deserialize(kind).ok());
+    let kind = kind.unwrap_or(InterruptKind::Custom);
     let mut data = config.get("data").cloned().unwrap_or_else(|| json!({}));
-    if kind == "approval" {
+    if kind == InterruptKind::Approval {
         complete_approval(turn, node, &mut data);
     }
     let mut question = Question::new(kind, data);
     question.resume_schema = config.get("resumeSchema").cloned();
     question.timeout_ms = timeout(config.get("timeoutMs"), 1.0);
     question.outside = outside;
-    if kind == "conversation.exchange" {
-        question.suspended = json!({"reason": "conversation-input"});
+    if kind == InterruptKind::ConversationExchange {
+        question.why = Why::reason("conversation-input");
     }
     turn.raise(node, question);
     Step::Waits
@@ -63,7 +66,7 @@ pub(super) fn approval(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String
     show_inputs(turn, node, inputs, &mut data);
     complete_approval(turn, node, &mut data);
     let timeout_ms = timeout(config.get("timeoutMs"), 1.0);
-    turn.raise(node, Question { timeout_ms, ..Question::new("approval", data) });
+    turn.raise(node, Question { timeout_ms, ..Question::new(InterruptKind::Approval, data) });
     Step::Waits
 }
 
@@ -94,7 +97,7 @@ pub(super) fn clarification(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
         data["contextType"] = context.clone();
     }
     let timeout_ms = timeout(config.get("timeoutMs"), 1.0);
-    turn.raise(node, Question { timeout_ms, ..Question::new("clarification", data) });
+    turn.raise(node, Question { timeout_ms, ..Question::new(InterruptKind::Clarification, data) });
     Step::Waits
 }
 
@@ -117,7 +120,7 @@ pub(super) fn governance(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<Stri
     show_inputs(turn, node, inputs, &mut data);
     complete_approval(turn, node, &mut data);
     let timeout_ms = timeout(config.get("timeoutSec"), 1000.0);
-    turn.raise(node, Question { timeout_ms, ..Question::new("approval", data) });
+    turn.raise(node, Question { timeout_ms, ..Question::new(InterruptKind::Approval, data) });
     Step::Waits
 }
 

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::super::ask::Question;
+use super::super::ask::{Question, Unsure};
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::agent::threshold;
 use crate::definition::NodeIndex;
 use crate::definition::decision::is_decision;
-use crate::event::EventKind;
+use crate::event::data::agent::{AgentDecided, OrchestratorDecided};
 use crate::failure::FailureCode;
 use crate::state::{Outcome, Resolution, RunError};
 
@@ -18,14 +18,8 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     match confidence {
         Some(observed) if observed.is_finite() && observed < threshold => {
             let held = turn.node(node).config.get("mockPendingDecision").cloned().unwrap_or(decision);
-            let agent_id = agent_id(turn, node);
-            let data = json!({
-                "agentId": agent_id, "threshold": threshold, "observed": observed, "decision": held,
-            });
-            let suspended = json!({
-                "reason": "low-confidence", "agentId": agent_id, "threshold": threshold, "observed": observed,
-            });
-            turn.raise(node, Question { suspended, ..Question::new("low-confidence", data) });
+            let unsure = Unsure { agent_id: agent_id(turn, node), observed, threshold };
+            turn.raise(node, Question::low_confidence(unsure, &held));
             Step::Waits
         }
         _ => decide(turn, node, &decision),
@@ -66,13 +60,16 @@ fn decide(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value) -> Step {
         return Step::Waits;
     }
     let agent_id = agent_id(turn, node);
-    let mut decided = json!({"agentId": agent_id, "decision": decision});
-    if let Some(confidence) = decision.get("confidence") {
-        decided["confidence"] = confidence.clone();
-    }
-    let cause = turn.emit(EventKind::AgentDecided, Some(node), decided, None);
-    let payload = json!({"agentId": agent_id, "decision": decision, "iteration": iteration});
-    turn.emit(EventKind::OrchestratorDecided, Some(node), payload, Some(cause));
+    let decided = AgentDecided {
+        agent_id: agent_id.clone(),
+        confidence: decision.get("confidence").cloned(),
+        content_trust: None,
+        decision: decision.clone(),
+        reasoning: None,
+    };
+    let cause = turn.emit(decided, Some(node), None);
+    let decided = OrchestratorDecided { agent_id, decision: decision.clone(), iteration };
+    turn.emit(decided, Some(node), Some(cause));
     Step::done(json!({"decision": decision}))
 }
 

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use crate::definition::{Definition, NodeIndex, NodeType};
-use crate::engine::{Cause, DrainPolicy, GuideFailure, GuideResult, Input, TimerKey, Told, guide, mapping};
-use crate::event::{Event, EventKind, event_id};
+use crate::engine::{Cause, GuideFailure, GuideResult, Input, Report, TimerKey, Told, guide, mapping};
+use crate::event::data::node::NodeDispatched;
+use crate::event::{Event, EventData, event_id};
 use crate::id::{Principal, RunId};
 use crate::interrupt::Via;
-use crate::run::RunStatus;
 use crate::state::{NodeStatus, RunError, RunState};
 
 /// What came from outside.
@@ -23,136 +23,179 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
     let rest = events.get(usize::try_from(state.next_sequence).ok()?..)?;
     let event = rest.first()?;
     let node = event.node_id.as_ref().and_then(|id| state.place(id));
-    let input = match &event.kind {
-        kind if node.is_some_and(|node| is_called(definition, state, node))
-            && !matches!(kind, EventKind::NodeStarted | EventKind::NodeCancelled) =>
-        {
-            called(definition, state, node?, rest)?
+    let is_guided = node.is_some_and(|node| definition.nodes[node].kind == NodeType::Guided);
+    let called = node.filter(|node| is_called(definition, state, *node));
+    let input = match (&event.data, called) {
+        (EventData::NodeStarted(_), _) => timer_due(definition, state, node?),
+        (EventData::NodeCancelled(_) | EventData::RunCancelled(_), _) => cancel(rest)?,
+        (_, Some(node)) => self::called(definition, state, node, rest)?,
+
+        (EventData::RunStarted(_), None) => Input::Create,
+        (EventData::RunPaused(paused), None) => {
+            Input::Pause { reason: paused.reason.clone(), policy: paused.drain_policy }
         }
-        EventKind::RunStarted => Input::Create,
-        EventKind::RunPaused | EventKind::PauseRequested => {
-            Input::Pause { reason: text(event, "reason"), policy: policy(event) }
+        (EventData::PauseRequested(requested), None) => {
+            Input::Pause { reason: requested.reason.clone(), policy: requested.drain_policy }
         }
-        EventKind::RunResumed if text(event, "cause").is_some() => Input::Recover,
-        EventKind::RunResumed => Input::Resume { reason: text(event, "reason") },
+        (EventData::RunResumed(resumed), None) if resumed.cause.is_some() => Input::Recover,
+        (EventData::RunResumed(resumed), None) => {
+            Input::Resume { reason: resumed.reason.as_deref().map(str::to_owned) }
+        }
         // A run whose patterns were too large ended before anything else could happen.
-        EventKind::CapBreached if text(event, "kind").as_deref() == Some("pattern-bytes") => Input::Recover,
-        EventKind::CapBreached => Input::RunDeadline,
-        EventKind::NodeCancelled | EventKind::RunCancelled => cancel(rest)?,
-        EventKind::InterruptResolved if text(event, "reason").as_deref() == Some("timeout") => {
+        (EventData::CapBreached(breached), None) if breached.kind == "pattern-bytes" => Input::Recover,
+        (EventData::CapBreached(_), None) => Input::RunDeadline,
+        (EventData::InterruptResolved(resolved), None) if resolved.reason.is_some() => {
             return Some(Step::InterruptDue(node?));
         }
-        EventKind::VariableChanged if node.is_none() => assign(rest),
-        EventKind::NodeSuspended
-        | EventKind::InterruptResolved
-        | EventKind::NodeFailed
-        | EventKind::NodeRetried
-            if node.is_some_and(|node| definition.nodes[node].kind == NodeType::Guided) =>
-        {
-            guided(rest)?
+        (EventData::VariableChanged(_), None) if node.is_none() => assign(rest),
+        (
+            EventData::NodeSuspended(_)
+            | EventData::InterruptResolved(_)
+            | EventData::NodeFailed(_)
+            | EventData::NodeRetried(_),
+            None,
+        ) if is_guided => guided(rest)?,
+        (EventData::NodeDispatched(dispatched), None) => child_told(definition, node?, dispatched, rest)?,
+        (EventData::InterruptResolved(resolved), None) => {
+            let (value, by) = (resolved.resume_value.clone(), resolved.resolved_by.clone());
+            resolve(definition, node?, value, by, true)
         }
-        EventKind::NodeDispatched => child_told(definition, node?, rest)?,
-        EventKind::InterruptResolved
-        | EventKind::ApprovalReceived
-        | EventKind::ApprovalGranted
-        | EventKind::ApprovalRejected
-        | EventKind::ApprovalOverridden
-        | EventKind::ConversationExchanged
-        | EventKind::LogAppended => resolve(definition, node?, event)?,
-        EventKind::NodeStarted
-        | EventKind::NodeCompleted
-        | EventKind::NodeFailed
-        | EventKind::NodeRetried
-        | EventKind::VariableChanged => worked(definition, state, node?, event),
-        _ => return None,
+        (EventData::ApprovalReceived(received), None) => {
+            let mut value = event.payload();
+            value.insert("voter".into(), received.decided_by.as_str().into());
+            resolve(definition, node?, Value::Object(value), received.decided_by.clone(), false)
+        }
+        (EventData::ApprovalGranted(granted), None) => {
+            let value = json!({"action": "accept", "reason": null});
+            resolve(definition, node?, value, granted.principal.clone(), false)
+        }
+        (EventData::ApprovalRejected(rejected), None) => {
+            let value = json!({"action": "reject", "reason": rejected.reason});
+            resolve(definition, node?, value, rejected.principal.clone(), false)
+        }
+        (EventData::ApprovalOverridden(overridden), None) => {
+            let value = json!({"action": "override", "reason": overridden.reason});
+            resolve(definition, node?, value, overridden.principal.clone(), false)
+        }
+        (EventData::ConversationExchanged(exchanged), None) => {
+            let turn = &exchanged.turn;
+            resolve(definition, node?, json!({"content": turn.content}), turn.from.clone(), false)
+        }
+        (EventData::LogAppended(line), None) => {
+            let fields = line.fields.as_ref()?;
+            let by = fields.get("by").and_then(Value::as_str).unwrap_or_default().to_owned();
+            resolve(definition, node?, fields.get("resumeValue").cloned()?, by, false)
+        }
+        (EventData::VariableChanged(changed), None) => {
+            worked(definition, state, node?, Ok(changed.next.clone().unwrap_or_default()))
+        }
+        (EventData::NodeCompleted(completed), None) => {
+            let outputs = completed.outputs.clone().unwrap_or_default();
+            worked(definition, state, node?, Ok(Value::Object(outputs)))
+        }
+        (EventData::NodeFailed(failed), None) => worked(definition, state, node?, Err(failed.error.clone())),
+        (EventData::NodeRetried(retried), None) => {
+            worked(definition, state, node?, Err(retried.last_error.clone()))
+        }
+
+        // These never come first in an append: they follow from what came from outside.
+        (
+            EventData::RunCompleted(_)
+            | EventData::RunFailed(_)
+            | EventData::NodeSuspended(_)
+            | EventData::NodeResumed(_)
+            | EventData::NodeSkipped(_)
+            | EventData::InterruptRequested(_)
+            | EventData::ApprovalRequested(_)
+            | EventData::ClarificationRequested(_)
+            | EventData::ClarificationResolved(_)
+            | EventData::ConversationOpened(_)
+            | EventData::ConversationClosed(_)
+            | EventData::ChannelWritten(_)
+            | EventData::ArtifactCreated(_)
+            | EventData::OutputChunk(_)
+            | EventData::VersionPinned(_)
+            | EventData::LoopbackLimit(_)
+            | EventData::ReplayDiverged(_)
+            | EventData::AgentReasoned(_)
+            | EventData::AgentReasoningDelta(_)
+            | EventData::AgentToolCalled(_)
+            | EventData::AgentToolReturned(_)
+            | EventData::AgentHandoff(_)
+            | EventData::AgentDecided(_)
+            | EventData::OrchestratorDecided(_)
+            | EventData::AgentPromptResolved(_)
+            | EventData::PromptComposed(_)
+            | EventData::WorkflowChainEvent(_)
+            | EventData::ConfidenceEscalated(_)
+            | EventData::DispatchFanOut(_)
+            | EventData::DispatchJoin(_)
+            | EventData::ModelCapabilityInsufficient(_)
+            | EventData::ModelCapabilitySubstituted(_)
+            | EventData::ProviderUsage(_)
+            | EventData::EnvelopeRetryAttempted(_)
+            | EventData::EnvelopeRetryExhausted(_)
+            | EventData::EnvelopeRefusal(_)
+            | EventData::EnvelopeTruncated(_)
+            | EventData::EnvelopeNlToFormatEngaged(_)
+            | EventData::EnvelopeRecoveryApplied(_)
+            | EventData::Other { .. },
+            None,
+        ) => return None,
     };
     Some(Step::Take(Box::new(input)))
 }
 
-fn text(event: &Event, name: &str) -> Option<String> {
-    event.payload.get(name)?.as_str().map(str::to_owned)
-}
-
-fn policy(event: &Event) -> DrainPolicy {
-    match text(event, "drainPolicy").as_deref() {
-        Some("immediate") => DrainPolicy::Immediate,
-        _ => DrainPolicy::DrainCurrentNode,
-    }
-}
-
 fn assign(rest: &[Event]) -> Input {
-    let from_outside =
-        rest.iter().take_while(|event| event.kind == EventKind::VariableChanged && event.node_id.is_none());
-    let variables =
-        from_outside.filter_map(|event| Some((text(event, "name")?, event.payload.get("next")?.clone())));
+    let variables = rest.iter().map_while(|event| match &event.data {
+        EventData::VariableChanged(changed) if event.node_id.is_none() => Some(changed),
+        _ => None,
+    });
+    let variables = variables.filter_map(|changed| Some((changed.name.clone(), changed.next.clone()?)));
     Input::Assign { variables: variables.collect() }
 }
 
 fn cancel(rest: &[Event]) -> Option<Input> {
-    let event = rest.iter().find(|event| event.kind == EventKind::RunCancelled)?;
-    Some(Input::Cancel {
-        reason: text(event, "reason"),
-        by: Principal::new(text(event, "cancelledBy").unwrap_or_default()),
-        parent_run_id: text(event, "parentRunId").map(RunId::new),
+    rest.iter().find_map(|event| match &event.data {
+        EventData::RunCancelled(cancelled) => Some(Input::Cancel {
+            reason: cancelled.reason.clone(),
+            by: cancelled.cancelled_by.clone(),
+            parent_run_id: cancelled.parent_run_id.clone(),
+        }),
+        _ => None,
     })
 }
 
 /// The answer that a person gave.
-fn resolve(definition: &Definition, node: NodeIndex, event: &Event) -> Option<Input> {
-    let (value, by) = match &event.kind {
-        EventKind::InterruptResolved => {
-            (event.payload.get("resumeValue").cloned()?, text(event, "resolvedBy"))
-        }
-        EventKind::LogAppended => {
-            let fields = event.payload.get("fields")?;
-            let by = fields.get("by").and_then(Value::as_str).map(str::to_owned);
-            (fields.get("resumeValue").cloned()?, by)
-        }
-        EventKind::ConversationExchanged => {
-            let turn = event.payload.get("turn")?;
-            let by = turn.get("from").and_then(Value::as_str).map(str::to_owned);
-            (json!({"content": turn.get("content")}), by)
-        }
-        EventKind::ApprovalReceived => {
-            let mut value = event.payload.clone();
-            let by = text(event, "decidedBy");
-            value.insert("voter".into(), by.clone().into());
-            (Value::Object(value), by)
-        }
-        kind => {
-            let action = match kind {
-                EventKind::ApprovalGranted => "accept",
-                EventKind::ApprovalOverridden => "override",
-                _ => "reject",
-            };
-            (json!({"action": action, "reason": text(event, "reason")}), text(event, "principal"))
-        }
-    };
+fn resolve(definition: &Definition, node: NodeIndex, value: Value, by: String, closes: bool) -> Input {
+    let by = Principal::new(by);
     let config = &definition.nodes[node].config;
     // Whoever answered then had what the gate asks for.
     let overriding = config.get("override").and_then(|other| other.get("requiredRole"));
     let asked = [config.get("requiredRole"), config.get("requiredScope"), overriding];
     let grants = asked.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let node_id = definition.nodes[node].id.clone();
-    let by = Principal::new(by.unwrap_or_default());
-    let via = Via::Log { closes: event.kind == EventKind::InterruptResolved };
-    Some(Input::Resolve { node_id, interrupt_id: None, resume_value: value, by, grants, via })
+    let via = Via::Log { closes };
+    Input::Resolve { node_id, interrupt_id: None, resume_value: value, by, grants, via }
 }
 
-/// The end of a delay, a retry or an effect.
-fn worked(definition: &Definition, state: &RunState, node: NodeIndex, event: &Event) -> Input {
+fn timer_due(definition: &Definition, state: &RunState, node: NodeIndex) -> Input {
     let (subject, at) = (&definition.nodes[node], &state.nodes[node]);
-    let failed = event.payload.get("error").or_else(|| event.payload.get("lastError"));
-    if event.kind == EventKind::NodeStarted || subject.kind == NodeType::Delay {
-        let timer =
-            TimerKey::Node { node_id: subject.id.clone(), iteration: at.iteration, attempt: at.attempt };
-        return Input::TimerDue { timer };
+    let timer = TimerKey::Node { node_id: subject.id.clone(), iteration: at.iteration, attempt: at.attempt };
+    Input::TimerDue { timer }
+}
+
+/// The end of a delay or an effect.
+fn worked(
+    definition: &Definition,
+    state: &RunState,
+    node: NodeIndex,
+    outcome: Result<Value, RunError>,
+) -> Input {
+    let (subject, at) = (&definition.nodes[node], &state.nodes[node]);
+    if subject.kind == NodeType::Delay {
+        return timer_due(definition, state, node);
     }
-    let outcome = match (&event.kind, failed) {
-        (EventKind::VariableChanged, _) => Ok(event.payload.get("next").cloned().unwrap_or_default()),
-        (_, Some(error)) => Err(RunError::from_json(error)),
-        _ => Ok(event.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
-    };
     Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.ordinal(), told: Vec::new(), outcome }
 }
 
@@ -166,43 +209,50 @@ fn is_called(definition: &Definition, state: &RunState, node: NodeIndex) -> bool
 fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Event]) -> Option<Input> {
     let subject = &definition.nodes[node];
     let (first, at) = rest.first().map(|event| (event.sequence, event.timestamp))?;
-    let is_end = |event: &Event| {
-        use EventKind::{NodeCompleted, NodeFailed, NodeRetried, NodeSuspended};
-        matches!(event.kind, NodeCompleted | NodeFailed | NodeRetried | NodeSuspended)
-    };
     // What is recorded at once is recorded at one time; what came later came from another input.
     let of_node = |event: &&Event| {
         event.node_id.as_ref() == Some(&subject.id)
             && event.timestamp == at
-            && event.kind != EventKind::NodeCancelled
+            && !matches!(event.data, EventData::NodeCancelled(_))
     };
+    let cause_of =
+        |event: &Event| event.causation_id.as_deref().map(|id| cause(id, first, &state.genesis.run_id));
     let told = rest.iter().take_while(of_node).take_while(|event| !is_end(event));
-    let mut told: Vec<_> = told
-        .map(|event| Told {
-            kind: event.kind.clone(),
-            payload: event.payload.clone(),
-            cause: event.causation_id.as_deref().map(|id| cause(id, first, &state.genesis.run_id)),
-        })
-        .collect();
+    let mut told: Vec<_> = told.map(|event| Told::recorded(event, cause_of(event))).collect();
     let (node_id, ordinal) = (subject.id.clone(), state.nodes[node].ordinal());
     let Some(end) = rest.get(told.len()).filter(|event| of_node(event) && is_end(event)) else {
         // The work went on, and something else happened meanwhile.
         return (!told.is_empty()).then_some(Input::ActivityTells { node_id, ordinal, told });
     };
-    if end.kind == EventKind::NodeSuspended {
-        let asked = rest.get(told.len() + 1).filter(|event| event.kind == EventKind::InterruptRequested)?;
-        let cause = asked.causation_id.as_deref().map(|id| cause(id, first, &state.genesis.run_id));
-        let mut payload = asked.payload.clone();
-        if let Some(trust) = end.payload.get("contentTrust") {
+    if let EventData::NodeSuspended(suspended) = &end.data {
+        let asked = rest.get(told.len() + 1);
+        let asked = asked.filter(|event| matches!(event.data, EventData::InterruptRequested(_)))?;
+        let mut payload = asked.payload();
+        if let Some(trust) = &suspended.content_trust {
             payload.insert("contentTrust".to_owned(), trust.clone());
         }
-        told.push(Told { kind: asked.kind.clone(), payload, cause });
+        told.push(Told { report: Report::Ask(payload), cause: cause_of(asked) });
     }
-    let outcome = match end.payload.get("error").or_else(|| end.payload.get("lastError")) {
-        Some(error) => Err(RunError::from_json(error)),
-        None => Ok(end.payload.get("outputs").cloned().unwrap_or_else(|| json!({}))),
+    let outcome = match &end.data {
+        EventData::NodeFailed(failed) => Err(failed.error.clone()),
+        EventData::NodeRetried(retried) => Err(retried.last_error.clone()),
+        EventData::NodeCompleted(completed) => {
+            Ok(Value::Object(completed.outputs.clone().unwrap_or_default()))
+        }
+        _ => Ok(json!({})),
     };
     Some(Input::ActivityDone { node_id, ordinal, told, outcome })
+}
+
+/// Whether an event is the end of what the host did for a node.
+const fn is_end(event: &Event) -> bool {
+    matches!(
+        event.data,
+        EventData::NodeCompleted(_)
+            | EventData::NodeFailed(_)
+            | EventData::NodeRetried(_)
+            | EventData::NodeSuspended(_)
+    )
 }
 
 /// What caused an event: another one of the same append, whose first is `first`; an earlier one, which has another id in the run that
@@ -220,23 +270,26 @@ fn cause(id: &str, first: u64, run_id: &RunId) -> Cause {
 fn guided(rest: &[Event]) -> Option<Input> {
     let event = rest.first()?;
     let node_id = event.node_id.clone()?;
-    let of_node = || rest.iter().filter(|other| other.node_id == event.node_id);
-    if event.kind == EventKind::NodeSuspended {
-        let asked = of_node().find(|other| other.kind == EventKind::InterruptRequested)?;
-        let session_id = guide::session_of(asked.payload.get("data")?)?.to_owned();
-        return Some(Input::GuideStarted { node_id, session_id });
+    let of_node = || rest.iter().filter(|other| other.node_id == event.node_id).map(|other| &other.data);
+    if matches!(event.data, EventData::NodeSuspended(_)) {
+        let asked = of_node().find_map(|data| match data {
+            EventData::InterruptRequested(requested) => Some(&requested.data),
+            _ => None,
+        })?;
+        return Some(Input::GuideStarted { node_id, session_id: guide::session_of(asked)?.to_owned() });
     }
-    let session_id = event.payload.get("resumeValue").and_then(|value| value.get("sessionId"));
+    let session_id = match &event.data {
+        EventData::InterruptResolved(resolved) => resolved.resume_value.get("sessionId"),
+        _ => None,
+    };
     let session_id = session_id.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let outcome = of_node().find_map(|other| match &other.kind {
-        EventKind::NodeCompleted => Some(Ok(GuideResult::recorded(other.payload.get("outputs")?))),
-        EventKind::NodeFailed => {
-            let error = RunError::from_json(other.payload.get("error")?);
-            Some(Err(GuideFailure { error, is_retryable: false }))
+    let outcome = of_node().find_map(|data| match data {
+        EventData::NodeCompleted(completed) => Some(Ok(GuideResult::recorded(completed.outputs.clone()?))),
+        EventData::NodeFailed(failed) => {
+            Some(Err(GuideFailure { error: failed.error.clone(), is_retryable: false }))
         }
-        EventKind::NodeRetried => {
-            let error = RunError::from_json(other.payload.get("lastError")?);
-            Some(Err(GuideFailure { error, is_retryable: true }))
+        EventData::NodeRetried(retried) => {
+            Some(Err(GuideFailure { error: retried.last_error.clone(), is_retryable: true }))
         }
         _ => None,
     });
@@ -244,42 +297,46 @@ fn guided(rest: &[Event]) -> Option<Input> {
 }
 
 /// That a child waits or goes on, or its end, with as much of its variables as was taken over.
-fn child_told(definition: &Definition, node: NodeIndex, rest: &[Event]) -> Option<Input> {
-    let event = rest.first()?;
-    let status = text(event, "childStatus").as_deref().and_then(RunStatus::parse)?;
+fn child_told(
+    definition: &Definition,
+    node: NodeIndex,
+    dispatched: &NodeDispatched,
+    rest: &[Event],
+) -> Option<Input> {
+    let (run_id, status) = (dispatched.child_run_id.clone(), dispatched.child_status?);
     if !status.is_terminal() {
-        return Some(Input::ChildWaits { run_id: RunId::new(text(event, "childRunId")?), status });
+        return Some(Input::ChildWaits { run_id, status });
     }
-    let mapping = mapping::outputs(&definition.nodes[node], &text(event, "childWorkflowId")?);
+    let mapping = mapping::outputs(&definition.nodes[node], dispatched.child_workflow_id.as_str());
     let (mut variables, mut error) = (Map::new(), None);
-    for event in rest[1..].iter().take_while(|other| other.node_id == event.node_id) {
-        match &event.kind {
-            EventKind::WorkflowChainEvent => {
-                error = error.or_else(|| event.payload.get("error").map(RunError::from_json));
-            }
-            EventKind::VariableChanged => {
-                let name = text(event, "name")?;
-                let from = mapping.iter().filter(|(parent, _)| *parent == name);
+    let told_at = rest.first()?.node_id.as_ref();
+    for event in rest[1..].iter().take_while(|other| other.node_id.as_ref() == told_at) {
+        match &event.data {
+            EventData::WorkflowChainEvent(chain) => error = error.or_else(|| chain.error.clone()),
+            EventData::VariableChanged(changed) => {
+                let from = mapping.iter().filter(|(parent, _)| *parent == changed.name);
                 for (_, child) in from {
-                    variables.insert((*child).to_owned(), event.payload.get("next").cloned()?);
+                    variables.insert((*child).to_owned(), changed.next.clone()?);
                 }
             }
-            _ => {
-                error = error.or_else(|| child_error(event));
+            data => {
+                error = error.or_else(|| child_error(data));
                 break;
             }
         }
     }
-    Some(Input::ChildEnded { run_id: RunId::new(text(event, "childRunId")?), status, variables, error })
+    Some(Input::ChildEnded { run_id, status, variables, error })
 }
 
-fn child_error(event: &Event) -> Option<RunError> {
-    let of_failure = |error: &Value| error.get("details")?.get("childError").cloned();
-    let error = match &event.kind {
-        EventKind::NodeFailed => of_failure(event.payload.get("error")?)?,
-        EventKind::NodeRetried => of_failure(event.payload.get("lastError")?)?,
-        EventKind::NodeCompleted => event.payload.get("outputs")?.get("error").cloned()?,
-        _ => return None,
-    };
-    Some(RunError::from_json(&error))
+/// Why a child failed, from what the node made of it.
+fn child_error(data: &EventData) -> Option<RunError> {
+    let of_failure = |error: &RunError| error.details.as_ref()?.get("childError").map(RunError::from_json);
+    match data {
+        EventData::NodeFailed(failed) => of_failure(&failed.error),
+        EventData::NodeRetried(retried) => of_failure(&retried.last_error),
+        EventData::NodeCompleted(completed) => {
+            completed.outputs.as_ref()?.get("error").map(RunError::from_json)
+        }
+        _ => None,
+    }
 }

@@ -1,77 +1,67 @@
 //! What nodes leave behind: variables, channels, children, decisions, artifacts.
 
+use canon::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::{Answer, Child, RunError, RunState};
-use super::text;
+use super::super::{Answer, Child, RunState};
 use crate::channel::{self, ChannelState, Rules};
-use crate::definition::channel::Reducer;
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::engine::mapping;
-use crate::event::{Event, EventKind};
-use crate::id::{ArtifactId, RunId, WorkflowId};
+use crate::event::Event;
+use crate::event::data::agent::OrchestratorDecided;
+use crate::event::data::dispatch::WorkflowChainEvent;
+use crate::event::data::node::NodeDispatched;
+use crate::event::data::value::{ChannelWritten, VariableChanged};
 use crate::run::RunStatus;
 
 impl RunState {
-    pub(super) fn apply_fact(&mut self, definition: &Definition, node: Option<NodeIndex>, event: &Event) {
-        match &event.kind {
-            EventKind::VariableChanged => {
-                let Some(name) = text(event, "name") else { return };
-                match event.payload.get("next") {
-                    Some(next) => self.variables.insert(name.to_owned(), next.clone()),
-                    None => self.variables.remove(name),
-                };
-            }
-            EventKind::ChannelWritten => self.write(definition, node, event),
-            EventKind::OrchestratorDecided => {
-                self.decisions += 1;
-                let decision = event.payload.get("decision").cloned().unwrap_or_default();
-                self.last_decision = Some((decision, event.sequence));
-                self.decided_by = text(event, "agentId").map(str::to_owned);
-                if self.orchestrator.is_none() {
-                    let pinned = node.and_then(|node| definition.nodes[node].agent.clone());
-                    self.orchestrator =
-                        pinned.or_else(|| Some(json!({"agentId": event.payload.get("agentId")})));
-                }
-            }
-            EventKind::NodeDispatched => self.dispatch(definition, node, event),
-            EventKind::DispatchFanOut => {
-                if let Some(node) = node {
-                    self.nodes[node].fan_out = Some(event.sequence);
-                }
-            }
-            EventKind::WorkflowChainEvent => {
-                let Some(run_id) = text(event, "childRunId") else { return };
-                if let Some(place) = self.child_places.get(run_id) {
-                    let child = &mut self.children[*place];
-                    child.chain = event.sequence;
-                    if let Some(error) = event.payload.get("error") {
-                        child.error = Some(RunError::from_json(error));
-                    }
-                }
-            }
-            EventKind::ApprovalReceived
-            | EventKind::ApprovalGranted
-            | EventKind::ApprovalRejected
-            | EventKind::ConversationExchanged
-            | EventKind::LogAppended => self.rounds.add(&event.payload),
-            EventKind::LoopbackLimit => self.schedule.exhausted = None,
-            EventKind::ArtifactCreated => {
-                if let Some(id) = text(event, "artifactId") {
-                    self.artifacts.insert(ArtifactId::new(id), Value::Object(event.payload.clone()));
-                }
-            }
-            _ => {}
+    pub(super) fn change(&mut self, changed: &VariableChanged) {
+        match &changed.next {
+            Some(next) => self.variables.insert(changed.name.clone(), next.clone()),
+            None => self.variables.remove(&changed.name),
+        };
+    }
+
+    pub(super) fn decide(
+        &mut self,
+        definition: &Definition,
+        node: Option<NodeIndex>,
+        decided: &OrchestratorDecided,
+        sequence: u64,
+    ) {
+        self.decisions += 1;
+        self.last_decision = Some((decided.decision.clone(), sequence));
+        self.decided_by = Some(decided.agent_id.clone());
+        if self.orchestrator.is_none() {
+            let pinned = node.and_then(|node| definition.nodes[node].agent.clone());
+            self.orchestrator = pinned.or_else(|| Some(json!({"agentId": decided.agent_id})));
         }
     }
 
-    fn write(&mut self, definition: &Definition, node: Option<NodeIndex>, event: &Event) {
-        let (Some(name), Some(value)) = (text(event, "channel"), event.payload.get("value")) else { return };
+    /// A step of the handoff to a child that was started.
+    pub(super) fn hand_over(&mut self, chain: &WorkflowChainEvent, sequence: u64) {
+        let place = chain.child_run_id.as_ref().and_then(|run_id| self.child_places.get(run_id));
+        if let Some(place) = place {
+            let child = &mut self.children[*place];
+            child.chain = sequence;
+            if let Some(error) = &chain.error {
+                child.error = Some(error.clone());
+            }
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        definition: &Definition,
+        node: Option<NodeIndex>,
+        written: &ChannelWritten,
+        at: Timestamp,
+    ) {
+        let (name, value) = (written.channel.as_str(), &written.value);
         // The reducer is the one that the event names: it is what the writer counted on.
-        let reducer = text(event, "reducer").and_then(Reducer::parse).unwrap_or(Reducer::Replace);
+        let reducer = &written.reducer;
         let declared = definition.channels.get(name);
-        let version = event.payload.get("schemaVersion").and_then(Value::as_u64);
-        if let (Some(channel), Some(version)) = (declared, version)
+        if let (Some(channel), Some(version)) = (declared, written.schema_version)
             && !channel::is_readable(channel, version)
         {
             return;
@@ -80,13 +70,13 @@ impl RunState {
             node.map(|node| &definition.nodes[node]).filter(|node| node.kind == NodeType::ChannelWrite);
         let of_writer = writer.and_then(|node| node.config.get("ttlMs")).and_then(Value::as_u64);
         let rules = Rules {
-            reducer: &reducer,
+            reducer,
             max_size: declared.and_then(|channel| channel.max_size),
             ttl_ms: declared.and_then(|channel| channel.ttl_ms).or(of_writer),
         };
         let before = self.channels.remove(name);
         let size = before.as_ref().map_or(0, ChannelState::size);
-        let after = ChannelState::write(before, value, event.timestamp, &rules);
+        let after = ChannelState::write(before, value, at, &rules);
         // `core.channelWrite` shows the channel as a variable too. Others do not begin to, for their channel may
         // be closed to those who read variables. Where it is shown they keep it up to date: no node can set a
         // variable that has the name of a declared channel.
@@ -95,18 +85,20 @@ impl RunState {
             None => declared.and_then(|_| self.variables.get_mut(name)),
         };
         if let Some(mirror) = mirror {
-            after.mirror(mirror, size, &reducer);
+            after.mirror(mirror, size, reducer);
         }
         self.channels.insert(name.to_owned(), after);
     }
 
-    fn dispatch(&mut self, definition: &Definition, node: Option<NodeIndex>, event: &Event) {
-        let (Some(node), Some(run_id), Some(workflow_id)) =
-            (node, text(event, "childRunId"), text(event, "childWorkflowId"))
-        else {
-            return;
-        };
-        if let Some(status) = text(event, "childStatus").and_then(RunStatus::parse) {
+    pub(super) fn dispatch(
+        &mut self,
+        definition: &Definition,
+        node: NodeIndex,
+        dispatched: &NodeDispatched,
+        event: &Event,
+    ) {
+        let (run_id, workflow_id) = (&dispatched.child_run_id, &dispatched.child_workflow_id);
+        if let Some(status) = dispatched.child_status {
             let Some(place) = self.child_places.get(run_id).copied() else { return };
             let child = &mut self.children[place];
             child.status = status;
@@ -116,17 +108,16 @@ impl RunState {
             }
             return;
         }
-        let (inputs, unset) = mapping::inputs(&definition.nodes[node], workflow_id, &self.variables);
+        let (inputs, unset) = mapping::inputs(&definition.nodes[node], workflow_id.as_str(), &self.variables);
         let config = &definition.nodes[node].config;
-        let run_id = RunId::new(run_id);
         self.child_places.insert(run_id.clone(), self.children.len());
         self.nodes[node].children.push(self.children.len());
         if definition.nodes[node].kind == NodeType::Dispatch {
             self.workers = self.workers.saturating_add(1);
         }
         self.children.push(Child {
-            run_id,
-            workflow_id: WorkflowId::new(workflow_id),
+            run_id: run_id.clone(),
+            workflow_id: workflow_id.clone(),
             node_id: definition.nodes[node].id.clone(),
             iteration: self.nodes[node].iteration,
             attempt: self.nodes[node].attempt,

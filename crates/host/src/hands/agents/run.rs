@@ -17,7 +17,8 @@ use ai::tools::Bounds;
 use ai::trust::{self, Trust};
 use flow::definition::{Node, PortValue};
 use flow::engine::{Call, Cause, Told};
-use flow::event::EventKind;
+use flow::event::EventData;
+use flow::event::data::agent::AgentDecided;
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
@@ -198,16 +199,21 @@ fn returned(agent: &Agent, mut told: Vec<Told>, gave: &Value, run: Trust) -> Per
     };
     let said = gave.get("contentTrust").and_then(Value::as_str).and_then(Trust::parse);
     let trust = run.meet(said.unwrap_or(Trust::Trusted));
-    let mut decided = json!({"agentId": agent_id, "decision": value});
+    let decided = AgentDecided {
+        agent_id: agent_id.to_owned(),
+        confidence: None,
+        content_trust: (trust == Trust::Untrusted).then(|| trust.as_str().into()),
+        decision: value.clone(),
+        reasoning: None,
+    };
     let mut outputs = json!({"agentId": agent_id, "output": value});
     if trust == Trust::Untrusted {
-        decided["contentTrust"] = trust.into();
         outputs["contentTrust"] = trust.into();
         outputs["untrustedContent"] = true.into();
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         outputs["markedContent"] = mcp::marked("agent", agent_id, &text).into();
     }
-    told.push(Told::new(EventKind::AgentDecided, decided));
+    told.push(Told::event(decided));
     for member in ["usage", "finishReason", "model", "envelope"] {
         if let Some(value) = gave.get(member) {
             outputs[member] = value.clone();
@@ -222,11 +228,13 @@ fn without_words(told: Vec<Told>) -> Vec<Told> {
     let mut kept: Vec<Told> = Vec::new();
     for told in told {
         let keeps = matches!(
-            told.kind,
-            EventKind::ProviderUsage
-                | EventKind::CapBreached
-                | EventKind::AgentToolCalled
-                | EventKind::AgentToolReturned
+            told.data(),
+            Some(
+                EventData::ProviderUsage(_)
+                    | EventData::CapBreached(_)
+                    | EventData::AgentToolCalled(_)
+                    | EventData::AgentToolReturned(_)
+            )
         );
         places.push(keeps.then_some(kept.len()));
         if keeps {
@@ -243,11 +251,21 @@ fn without_words(told: Vec<Told>) -> Vec<Told> {
 
 #[cfg(test)]
 mod tests {
+    use flow::event::EventKind;
+
     use super::*;
 
     #[test]
     fn what_was_done_is_told_with_its_cause_where_what_was_said_is_not() {
-        let told = |kind| Told::new(kind, json!({}));
+        let told = |kind| {
+            // Every member that one of these kinds needs.
+            let members = json!({
+                "agentId": "a", "callId": "c", "chunk": "", "inputTokens": 1, "isLast": true, "model": "m", "nodeId": "n",
+                "outputTokens": 1, "provider": "p", "reasoning": "r", "runId": "r", "status": "ok", "toolId": "t",
+                "toolName": "t", "verbosity": "summary",
+            });
+            Told::read(kind, members.as_object().unwrap().clone()).unwrap()
+        };
         let all = vec![
             told(EventKind::ProviderUsage),
             told(EventKind::AgentReasoned),
@@ -256,7 +274,7 @@ mod tests {
             told(EventKind::OutputChunk),
         ];
         let kept = without_words(all);
-        let kinds: Vec<_> = kept.iter().map(|told| told.kind.clone()).collect();
+        let kinds: Vec<_> = kept.iter().map(Told::kind).collect();
         assert_eq!(
             kinds,
             [EventKind::ProviderUsage, EventKind::AgentToolCalled, EventKind::AgentToolReturned]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use canon::digest::Digest;
 use flow::engine::{Cause, Told};
-use flow::event::EventKind;
+use flow::event::data::agent::{AgentToolCalled, AgentToolReturned};
 use flow::failure::FailureCode;
 use flow::id::Tenant;
 use flow::state::RunError;
@@ -43,37 +43,47 @@ pub async fn invoke(servers: &Servers, call: Invocation<'_>) -> Performed {
     let begun = Instant::now();
     let outcome = within(call.patience, ask(servers, &call)).await;
     let took = milliseconds(begun);
-    let common = json!({
-        "agentId": call.agent_id, "toolName": call.tool, "toolId": call.tool, "callId": call.call_id, "transport": "mcp",
-    });
-    let mut called = common.clone();
-    called["inputs"] = call.args.clone();
-    called["argsHash"] = hash(&call.args).into();
-    let mut returned = common;
-    returned["durationMs"] = took.into();
-    returned["contentTrust"] = "untrusted".into();
+    let called = AgentToolCalled {
+        agent_id: call.agent_id.clone(),
+        args_hash: Some(hash(&call.args)),
+        arguments: None,
+        call_id: call.call_id.to_owned(),
+        inputs: Some(call.args.clone()),
+        tool_id: call.tool.to_owned(),
+        tool_name: call.tool.to_owned(),
+        transport: Some("mcp".into()),
+    };
+    let mut returned = AgentToolReturned {
+        agent_id: call.agent_id.clone(),
+        call_id: call.call_id.to_owned(),
+        content_trust: Some("untrusted".into()),
+        duration_ms: Some(took),
+        error: None,
+        outcome: None,
+        result: None,
+        status: "error".into(),
+        tool_id: call.tool.to_owned(),
+        tool_name: call.tool.to_owned(),
+        transport: Some("mcp".into()),
+    };
     let outcome = match outcome {
         Ok(answer) => {
             let is_error = answer["isError"] == true;
             let result = result(&answer);
             let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
             let shown = marked("tool", call.tool, &text);
-            returned["status"] = if is_error { "error" } else { "ok" }.into();
-            returned["outcome"] = marked("tool", call.tool, cut(&text)).into();
+            returned.status = if is_error { "error" } else { "ok" }.into();
+            returned.outcome = Some(marked("tool", call.tool, cut(&text)).into());
             Ok(json!({
                 "result": result, "isError": is_error, "untrustedContent": true, "markedContent": shown, "durationMs": took,
             }))
         }
         Err(error) => {
-            returned["status"] = "error".into();
-            returned["error"] = error.to_json();
+            returned.error = Some(error.to_json());
             Err(error)
         }
     };
-    let told = vec![
-        Told::new(EventKind::AgentToolCalled, called),
-        Told::new(EventKind::AgentToolReturned, returned).because(Cause::Told(0)),
-    ];
+    let told = vec![Told::event(called), Told::event(returned).because(Cause::Told(0))];
     Performed { told, outcome }
 }
 

@@ -7,7 +7,7 @@ use ai::node::Node;
 use ai::provider::Reply;
 use ai::tools::{Conversation, Finished, Next, Returned, Status, Step};
 use flow::engine::{Cause, Told};
-use flow::event::EventKind;
+use flow::event::EventData;
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::Value;
@@ -116,9 +116,10 @@ fn feed(conversation: &mut Conversation, next: Next, heard: &Heard) -> Option<Ne
 /// Adds an event. What came of a call is caused by the call.
 fn tell(told: &mut Vec<Told>, happened: RunEvent) {
     let cause = (happened.kind == Kind::ToolReturned).then(|| {
-        let is_call = |other: &Told| {
-            other.kind == EventKind::AgentToolCalled
-                && other.payload.get("callId") == happened.payload.get("callId")
+        let call_id = happened.payload.get("callId").and_then(Value::as_str);
+        let is_call = |other: &Told| match other.data() {
+            Some(EventData::AgentToolCalled(called)) => Some(called.call_id.as_str()) == call_id,
+            _ => false,
         };
         told.iter().rposition(is_call)
     });

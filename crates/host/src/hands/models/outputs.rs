@@ -4,7 +4,7 @@ use ai::completion::Done;
 use ai::node::{Node, sampling};
 use ai::provider::StopReason;
 use flow::engine::Told;
-use flow::event::EventKind;
+use flow::event::data::value::OutputChunk;
 use serde_json::{Value, json};
 
 use super::super::Asked;
@@ -70,13 +70,15 @@ pub(super) fn chunks(node: &Node, asked: Asked<'_>, done: &Done) -> Vec<Told> {
 pub(super) fn pieces(asked: Asked<'_>, texts: &[String], meta: &Value) -> Vec<Told> {
     let last = texts.len().saturating_sub(1);
     let piece = |(place, text): (usize, &String)| {
-        let mut payload = json!({
-            "nodeId": asked.node_id, "runId": asked.run_id, "chunk": text, "isLast": place == last,
-        });
-        if place == last && !meta.is_null() {
-            payload["meta"] = meta.clone();
-        }
-        Told::new(EventKind::OutputChunk, payload)
+        let is_last = place == last;
+        Told::event(OutputChunk {
+            channel: None,
+            chunk: text.clone(),
+            is_last,
+            meta: (is_last && !meta.is_null()).then(|| meta.clone()),
+            node_id: asked.node_id.to_owned(),
+            run_id: asked.run_id.to_owned(),
+        })
     };
     texts.iter().enumerate().map(piece).collect()
 }

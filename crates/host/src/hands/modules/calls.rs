@@ -1,11 +1,11 @@
 //! What a module asks of the host while it runs.
 
 use flow::channel::Reach;
-use flow::engine::Told;
-use flow::event::EventKind;
+use flow::engine::{Report, Told};
+use flow::event::data::value::LogAppended;
 use flow::failure::FailureCode;
 use sandbox::{HostCalls, InterruptAnswer, LogLevel, Status};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::super::Asked;
 
@@ -55,8 +55,7 @@ impl HostCalls for Calls {
     fn channel_write(&mut self, name: &str, value: Value) -> Status {
         match self.channels.write(name, &value) {
             Ok(()) => {
-                self.told
-                    .push(Told::new(EventKind::ChannelWritten, json!({"channel": name, "value": value})));
+                self.told.push(Report::WriteChannel { channel: name.to_owned(), value }.into());
                 Status::Ok
             }
             Err(error) if error.has_code(FailureCode::ChannelAccessDenied) => Status::ChannelAccessDenied,
@@ -74,7 +73,7 @@ impl HostCalls for Calls {
             return Status::ValidationError;
         }
         self.variables.insert(key.to_owned(), value.clone());
-        self.told.push(Told::new(EventKind::VariableChanged, json!({"name": key, "next": value})));
+        self.told.push(Report::SetVariable { name: key.to_owned(), value }.into());
         Status::Ok
     }
 
@@ -101,7 +100,13 @@ impl HostCalls for Calls {
                 LogLevel::Warn => "warn",
                 LogLevel::Error => "error",
             };
-            self.told.push(Told::new(EventKind::LogAppended, json!({"level": level, "message": message})));
+            self.told.push(Told::event(LogAppended {
+                content_trust: None,
+                fields: None,
+                level: level.into(),
+                message: message.to_owned(),
+                node_id: None,
+            }));
         }
     }
 }

@@ -48,7 +48,7 @@ impl Runs {
         for (webhook_id, webhook) in subscriptions.iter().filter(|(_, webhook)| webhook.wants(&genesis.tags))
         {
             for (event, text) in events.iter().zip(texts) {
-                if !webhook.events.iter().any(|kind| kind == event.kind.as_str()) {
+                if !webhook.events.iter().any(|wanted| wanted == event.data.name()) {
                     continue;
                 }
                 // The event is told as every reader sees it: as it is kept, byte by byte, where nothing of it is hidden.

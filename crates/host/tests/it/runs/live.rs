@@ -1,7 +1,8 @@
 //! Replies that are told while they come, of a real server on this machine.
 
 use flow::engine::DrainPolicy;
-use flow::event::{Event, EventKind};
+use flow::event::EventKind;
+use flow::event::wire::RawEvent;
 use flow::id::RunId;
 use host::hands::models::Wire;
 use serde_json::{Value, json};
@@ -46,7 +47,7 @@ async fn asking_with(wire: Wire, document: &Value) -> Asking {
 }
 
 /// Whether a piece with these words was told.
-fn says(event: &Event, text: &str) -> bool {
+fn says(event: &RawEvent, text: &str) -> bool {
     event.kind == EventKind::OutputChunk && event.payload["chunk"].as_str().unwrap().contains(text)
 }
 

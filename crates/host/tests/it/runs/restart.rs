@@ -127,7 +127,7 @@ fn a_child_whose_parent_was_cancelled_before_the_stop_is_cancelled_after_it() {
         let row = host.store.run(None, &run_id).unwrap().unwrap();
         let event = json!({
             "eventId": format!("evt_{run_id}_{}", row.next_sequence), "runId": run_id, "type": "run.cancelled",
-            "payload": {}, "timestamp": "2026-01-01T00:00:00.000Z", "sequence": row.next_sequence,
+            "payload": {"cancelledBy": "me", "durationMs": 1}, "timestamp": "2026-01-01T00:00:00.000Z", "sequence": row.next_sequence,
         });
         commit(
             &host.store,

@@ -103,7 +103,7 @@ fn no_question_of_a_model_is_lost_asked_twice_or_paid_for_twice_whenever_the_hos
                 commits = live(folder.path(), death, setup(), async |runs, _| {
                     let by = caller("acme");
                     let run_id = client.create(runs, "create", "ask").await;
-                    let waits_or_is_over = |event: &flow::event::Event| {
+                    let waits_or_is_over = |event: &flow::event::wire::RawEvent| {
                         event.kind == EventKind::InterruptRequested || event.kind == EventKind::RunFailed
                     };
                     until(runs, &run_id, waits_or_is_over).await;

@@ -1,0 +1,154 @@
+//! From the members of a payload to its type.
+//!
+//! serde tells a deserializer which fields a struct has. Those are taken out of the payload, so that what is left is what this version
+//! does not know.
+
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor,
+};
+use serde_json::{Map, Value};
+
+use super::EventKind;
+
+/// A payload that lacks what its kind needs.
+///
+/// The value itself is not repeated: it may be anything that a user brought in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the payload of `{kind}` {flaw}")]
+pub struct PayloadError {
+    kind: EventKind,
+    flaw: Flaw,
+}
+
+impl PayloadError {
+    /// A payload without a member that it needs.
+    pub(crate) const fn without(kind: EventKind, member: &'static str) -> Self {
+        Self { kind, flaw: Flaw::Missing(member) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Flaw {
+    #[error("has no `{0}`")]
+    Missing(&'static str),
+    #[error("has `{0}` of another type")]
+    Mistyped(&'static str),
+    #[error("cannot be read")]
+    Unreadable,
+}
+
+impl de::Error for Flaw {
+    fn custom<T: std::fmt::Display>(_message: T) -> Self {
+        Self::Unreadable
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::Missing(field)
+    }
+}
+
+/// Takes the members of a kind out of a payload.
+pub(super) fn read<P: DeserializeOwned>(
+    kind: &EventKind,
+    payload: &mut Map<String, Value>,
+) -> Result<P, PayloadError> {
+    P::deserialize(Members(payload)).map_err(|flaw| PayloadError { kind: kind.clone(), flaw })
+}
+
+struct Members<'m>(&'m mut Map<String, Value>);
+
+impl<'de> Deserializer<'de> for Members<'_> {
+    type Error = Flaw;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Flaw> {
+        visitor.visit_map(Known { fields: fields.iter(), members: self.0, found: None })
+    }
+
+    /// Every payload is a struct, so nothing else is asked for.
+    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Flaw> {
+        Err(Flaw::Unreadable)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The members that a struct has fields for.
+struct Known<'m> {
+    fields: std::slice::Iter<'static, &'static str>,
+    members: &'m mut Map<String, Value>,
+    found: Option<(&'static str, Value)>,
+}
+
+impl<'de> MapAccess<'de> for Known<'_> {
+    type Error = Flaw;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Flaw> {
+        let members = &mut *self.members;
+        self.found = self.fields.by_ref().find_map(|name| Some((*name, members.remove(*name)?)));
+        match &self.found {
+            None => Ok(None),
+            Some((name, _)) => {
+                let name: StrDeserializer<'_, Flaw> = (*name).into_deserializer();
+                seed.deserialize(name).map(Some)
+            }
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Flaw> {
+        let (name, value) = self.found.take().ok_or(Flaw::Unreadable)?;
+        seed.deserialize(value).map_err(|_: serde_json::Error| Flaw::Mistyped(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::EventData;
+    use super::*;
+
+    fn read(kind: EventKind, payload: &Value) -> Result<(EventData, Map<String, Value>), String> {
+        EventData::read(kind, payload.as_object().unwrap().clone()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_a_kind_needs_is_named_where_it_is_missing_or_of_another_type() {
+        let cases = [
+            (json!({"attempt": 0, "typeId": "core.noop"}), "the payload of `node.started` has no `nodeId`"),
+            (
+                json!({"attempt": "secret", "nodeId": "a", "typeId": "core.noop"}),
+                "the payload of `node.started` has `attempt` of another type",
+            ),
+            (
+                json!({"attempt": 0, "dueAt": "tomorrow", "nodeId": "a", "typeId": "core.noop"}),
+                "the payload of `node.started` has `dueAt` of another type",
+            ),
+        ];
+        for (payload, message) in cases {
+            assert_eq!(read(EventKind::NodeStarted, &payload).unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn what_a_newer_version_says_is_kept_beside_what_this_one_knows() {
+        let payload = json!({"attempt": 0, "nodeId": "a", "typeId": "core.noop", "worker": {"id": 7}});
+        let (data, extra) = read(EventKind::NodeStarted, &payload).unwrap();
+        assert_eq!(data.kind(), EventKind::NodeStarted);
+        assert_eq!(Value::Object(extra), json!({"worker": {"id": 7}}));
+    }
+
+    #[test]
+    fn null_is_a_value_where_values_are_the_users() {
+        let (data, _) = read(EventKind::VariableChanged, &json!({"name": "a", "next": null})).unwrap();
+        assert_eq!(Value::Object(data.to_members()), json!({"name": "a", "next": null}));
+    }
+}
