@@ -402,16 +402,18 @@ impl Runs {
         if !self.inner.resolved.is_known(tenant) {
             return wire::encode(run_id, event);
         }
-        let mut payload = Value::Object(event.payload());
-        self.redact_known(tenant, &mut payload);
-        match payload {
-            // A secret that is a word of the protocol, such as the status of a child, cannot be taken out of it: the run could not be
-            // read any more.
-            Value::Object(payload) if EventData::read(event.kind(), payload.clone()).is_ok() => {
-                wire::encode_payload(run_id, event, &payload)
+        let mut payload = event.payload();
+        for name in payload.keys().cloned().collect::<Vec<_>>() {
+            let Some(member) = payload.get_mut(&name) else { continue };
+            let known = member.clone();
+            self.redact_known(tenant, member);
+            // A secret that is also a word of the protocol, such as the status of a child, stays where the protocol needs the word:
+            // the run could not be read any more. Everywhere else it is removed.
+            if *member != known && EventData::read(event.kind(), payload.clone()).is_err() {
+                payload.insert(name, known);
             }
-            _ => wire::encode(run_id, event),
         }
+        wire::encode_payload(run_id, event, &payload)
     }
 
     /// Makes the copied beginning of a fork durable. It was told to nobody else: no subscriber hears of it again.
