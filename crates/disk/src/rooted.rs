@@ -13,6 +13,7 @@
 
 mod beneath;
 mod files;
+mod lock;
 mod mode;
 mod removal;
 mod stat;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use rustix::fs::{self, AtFlags, FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+pub use self::lock::{FileLock, Sharing};
 use self::stat::permissions;
 pub use self::stat::{Kind, Stat};
 

@@ -1,11 +1,10 @@
 //! Folders of packs and registries: names of one segment below an open directory, no links.
 
-use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use disk::rooted::{Dir, Gate};
+use disk::rooted::{Dir, FileLock, Gate, Sharing};
 
 use crate::path::EntryPath;
 
@@ -112,23 +111,15 @@ impl Folder {
         self.0.sync_file_system()
     }
 
-    /// Locks the file that says who writes here, and waits for the process that has it. The lock ends with the file.
-    pub(crate) fn lock(&self, name: &str) -> io::Result<File> {
-        let file = self.0.open_lock(segment(name)?)?;
-        file.lock()?;
-        Ok(file)
+    /// Locks the file that says who writes here, and waits for the process that has it.
+    pub(crate) fn lock(&self, name: &str) -> io::Result<FileLock> {
+        self.0.lock(segment(name)?)
     }
 
     /// As [`Folder::lock`], without waiting.
-    pub(crate) fn try_lock(&self, name: &str) -> io::Result<File> {
-        let file = self.0.open_lock(segment(name)?)?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => {
-                Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process is writing here"))
-            }
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+    pub(crate) fn try_lock(&self, name: &str) -> io::Result<FileLock> {
+        let lock = self.0.try_lock(segment(name)?, Sharing::Exclusive)?;
+        lock.ok_or_else(|| io::Error::new(io::ErrorKind::ResourceBusy, "another process is writing here"))
     }
 }
 

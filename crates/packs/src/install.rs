@@ -12,13 +12,12 @@ mod host;
 mod record;
 mod signed;
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use canon::time::Timestamp;
-use disk::rooted::{Gate, is_link};
+use disk::rooted::{FileLock, Gate, is_link};
 use serde_json::json;
 
 pub use self::host::HostFacts;
@@ -529,7 +528,7 @@ impl InstalledPacks {
         self.root.open(name.as_str())?.open(&version.to_string())
     }
 
-    fn lock(&self) -> Result<File, PackError> {
+    fn lock(&self) -> Result<FileLock, PackError> {
         self.root
             .lock(LOCK)
             .map_err(|cause| PackError::storage("the folder of packs cannot be written to", &cause))

@@ -15,6 +15,7 @@ mod real;
 use std::fmt::Debug;
 use std::io;
 
+pub use disk::rooted::Sharing;
 #[cfg(feature = "testing")]
 pub use faulty::{Fault, FaultyDisk, Survival};
 pub use memory::MemoryDisk;
@@ -138,15 +139,6 @@ pub trait Unsynced {
 
 /// A held lock; dropping it lets go.
 pub trait Lock: Debug + Send + Sync {}
-
-/// Whether others may hold the same lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// Others may, if they share it too.
-    Shared,
-    /// Nobody else may.
-    Exclusive,
-}
 
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

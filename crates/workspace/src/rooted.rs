@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-pub use disk::rooted::{Dir, Gate, Kind, Name, Operation, Stat};
+pub use disk::rooted::{Dir, Gate, Kind, Name, Operation, Sharing, Stat};
 use rustix::io::Errno;
 
 use crate::{Code, Error};

@@ -142,12 +142,15 @@ fn together(changes: &[Change]) -> Seen {
     Seen { outcomes, numbers, batches: sizes.iter().skip(1).collect(), applied: count }
 }
 
+/// A name, the changes, the outcome of each, the numbers that are then there, and how often each change was made.
+type Case = (&'static str, Vec<Change>, Vec<Outcome>, Vec<i64>, Vec<usize>);
+
 #[test]
 fn jobs_that_wait_together_share_a_transaction_and_each_has_its_own_outcome() {
     let refused = |text: &str| Err(text.to_owned());
     let unique = refused("sqlite: UNIQUE constraint failed: numbers.number");
     let (full, read_only) = (rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_READONLY);
-    let cases: Vec<(&str, Vec<Change>, Vec<Outcome>, Vec<i64>, Vec<usize>)> = vec![
+    let cases: [Case; 9] = [
         ("all are kept", vec![Change::Add(1), Change::Add(2)], vec![Ok(()), Ok(())], vec![1, 2], vec![1, 1]),
         (
             "a refusal that changed nothing costs the others nothing",

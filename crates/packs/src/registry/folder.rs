@@ -6,12 +6,11 @@
 //! <root>/archives/<2>/<64>.tgz      archives under their digest, the first two digits as a folder
 //! ```
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use disk::rooted::Gate;
+use disk::rooted::{FileLock, Gate};
 
 use super::record::{FORMAT, PackRecord};
 use super::{RegistryError, RegistryErrorCode, RegistryStore};
@@ -31,7 +30,7 @@ pub struct FolderStore {
     packs: Folder,
     archives: Folder,
     most_archive_bytes: usize,
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl FolderStore {

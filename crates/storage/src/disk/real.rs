@@ -3,19 +3,16 @@
 //! Every path is resolved below an open handle of the root without following links, so that someone who can write into the
 //! directory cannot make the store write elsewhere.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use disk::rooted::{Dir, Kind};
+use disk::rooted::{Dir, FileLock, Kind};
 
 use super::{Disk, DiskPath, FileKind, Lock, Sharing, Stat, Unsynced, path};
-
-/// How often a lock is tried again because its file was removed meanwhile.
-const LOCK_ATTEMPTS: usize = 8;
 
 /// A directory on a file system.
 #[derive(Debug)]
@@ -57,18 +54,6 @@ struct Synced(File);
 impl Unsynced for Synced {
     fn sync(self: Box<Self>) -> io::Result<()> {
         self.0.sync_all()
-    }
-}
-
-/// The file is locked until this is dropped.
-#[derive(Debug)]
-struct FileLock(File);
-
-impl Drop for FileLock {
-    fn drop(&mut self) {
-        // Closing alone is not enough: a child that another thread is starting has the file open too, for the moment
-        // between fork and exec, and would keep it locked. If this fails, closing is all that can be done.
-        let _ = self.0.unlock();
     }
 }
 
@@ -171,24 +156,8 @@ impl Disk for RealDisk {
     }
 
     fn try_lock(&self, file: &DiskPath, sharing: Sharing) -> io::Result<Option<Box<dyn Lock>>> {
-        for _ in 0..LOCK_ATTEMPTS {
-            let open = self.root.open_lock(file.as_str())?;
-            let locked = match sharing {
-                Sharing::Shared => open.try_lock_shared(),
-                Sharing::Exclusive => open.try_lock(),
-            };
-            match locked {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-            // Somebody may have removed the file between the opening and the locking. A lock on a file
-            // without a name excludes nobody.
-            if self.stat(file)?.map(|stat| stat.id) == Some(open.metadata()?.ino()) {
-                return Ok(Some(Box::new(FileLock(open))));
-            }
-        }
-        Ok(None)
+        let lock = self.root.try_lock(file.as_str(), sharing)?;
+        Ok(lock.map(|lock| Box::new(lock) as Box<dyn Lock>))
     }
 
     fn unique(&self) -> u64 {

@@ -5,11 +5,11 @@ use std::io::{self, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{FlockOperation, fstat};
+use rustix::fs::fstat;
 
 use super::Baseline;
 use crate::index::{self, Header, Line, LineKind, Reader, Writer, compare_paths};
-use crate::rooted::{Dir, Stat};
+use crate::rooted::{Dir, Sharing, Stat};
 use crate::slot::STATE_DIR;
 
 /// How far the clock of a file system can stand still: coarser than that of every one in use.
@@ -165,10 +165,9 @@ impl Refreshes {
         let _lock = match how {
             Refresh::Never => return None,
             Refresh::IfFree => {
-                let lock = state.open_lock(LOCK).ok()?;
-                rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+                let lock = state.try_lock(LOCK, Sharing::Exclusive).ok()??;
                 // An apply that died left its name here, and another would take it for the holder.
-                lock.set_len(0).ok()?;
+                lock.file().set_len(0).ok()?;
                 Some(lock)
             }
             Refresh::LockHeld => None,

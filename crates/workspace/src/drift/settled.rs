@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
-
 use super::Baseline;
 use super::refresh::LOCK;
 use crate::index::{Header, Reader};
@@ -33,7 +31,7 @@ fn is_promoting(root: &Dir) -> bool {
     }
     // A journal that nobody is at work on is that of a crash. The half that it left is a drift.
     let lock = state.open_file(LOCK);
-    lock.is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
+    lock.is_ok_and(|lock| lock.try_lock_shared().is_err())
 }
 
 fn is_replaced(root: &Dir, baseline: &Baseline, header: &Header) -> bool {
