@@ -20,7 +20,7 @@ pub enum Report {
     /// An event that is recorded as it is.
     Event {
         /// What it says.
-        data: EventData,
+        data: Box<EventData>,
         /// The members of its payload that this version does not know.
         extra: Map<String, Value>,
     },
@@ -62,7 +62,7 @@ impl From<Report> for Told {
 impl Told {
     /// An event without a cause.
     pub fn event(data: impl Into<EventData>) -> Self {
-        Report::Event { data: data.into(), extra: Map::new() }.into()
+        Report::Event { data: Box::new(data.into()), extra: Map::new() }.into()
     }
 
     /// With its cause.
@@ -126,7 +126,7 @@ impl Told {
             }
             kind => {
                 let (data, extra) = EventData::read(kind, payload)?;
-                Report::Event { data, extra }
+                Report::Event { data: Box::new(data), extra }
             }
         };
         Ok(report.into())
@@ -142,7 +142,7 @@ impl Told {
                 Report::WriteChannel { channel: channel.clone(), value: value.clone() }
             }
             EventData::InterruptRequested(_) => Report::Ask(event.payload()),
-            data => Report::Event { data: data.clone(), extra: event.extra.clone() },
+            data => Report::Event { data: Box::new(data.clone()), extra: event.extra.clone() },
         };
         Self { report, cause }
     }

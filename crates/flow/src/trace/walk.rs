@@ -98,7 +98,7 @@ impl<'g> Walk<'g> {
             EventData::NodeCancelled(_) => self.finish(node_id, None, at, Outcome::Unset, is_copied),
             EventData::InterruptRequested(requested) => self.ask(node_id, requested, at),
             EventData::InterruptResolved(resolved) => {
-                self.answer(resolved.interrupt_id.as_str(), at, is_copied)
+                self.answer(resolved.interrupt_id.as_str(), at, is_copied);
             }
             EventData::CapBreached(breached) if !is_copied => {
                 let kind = Attribute::Text(redact::text(&breached.kind).into_owned());

@@ -187,10 +187,14 @@ fn a_child_that_an_earlier_version_named_keeps_its_id() {
         });
         starts.collect()
     };
-    assert_eq!(asked(&genesis, &kept.events[..=dispatched], Input::Recover), [named.clone()], "recovery");
+    assert_eq!(
+        asked(&genesis, &kept.events[..=dispatched], Input::Recover),
+        std::slice::from_ref(&named),
+        "recovery"
+    );
     let branch = Arc::new(Genesis { run_id: RunId::new("fork"), ..kept.genesis.clone() });
     let copied = source.copied(&branch.run_id, kept.events[dispatched].sequence + 1);
-    assert_eq!(asked(&branch, &copied, Input::Fork), [named.clone()], "a branch");
+    assert_eq!(asked(&branch, &copied, Input::Fork), std::slice::from_ref(&named), "a branch");
 
     let new = asked(&genesis, &[], Input::Create);
     assert_eq!(new.iter().map(RunId::shard).collect::<Vec<_>>(), [run_id.shard()], "a new child");

@@ -13,7 +13,7 @@ use crate::suspended::{done, waits};
 pub(crate) fn tells(world: &mut World, node_id: &str, text: &str) -> Result<Vec<Event>, Refusal> {
     let piece = json!({"nodeId": node_id, "runId": "r", "chunk": text, "isLast": false});
     let told = vec![told(EventKind::OutputChunk, &piece)];
-    world.give("r", Input::ActivityTells { node_id: flow::id::NodeId::new(node_id), ordinal: 0, told })
+    world.give("r", Input::ActivityTells { node_id: NodeId::new(node_id), ordinal: 0, told })
 }
 
 fn world() -> World {

@@ -310,7 +310,7 @@ impl Attempt<'_> {
         let mut artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
         if let Some(whole) = leaves.whole_notes {
             let output_id = derive::whole_notes_output_id(self.attempt_id);
-            self.add_artifact(&mut ledger, &to, output_id, whole, &mut artifacts.stored);
+            self.add_artifact(&mut ledger, &to, &output_id, whole, &mut artifacts.stored);
         }
         self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
         if complete {
@@ -454,7 +454,7 @@ impl Attempt<'_> {
         let mut added = AddedArtifacts { ids: Vec::new(), stored: Vec::new() };
         for (index, artifact) in ordered {
             let output_id = derive::artifact_output_id(self.attempt_id, index);
-            self.add_artifact(ledger, to, output_id.clone(), artifact, &mut added.stored);
+            self.add_artifact(ledger, to, &output_id, artifact, &mut added.stored);
             added.ids.push((index, output_id));
         }
         added
@@ -464,7 +464,7 @@ impl Attempt<'_> {
         &self,
         ledger: &mut Ledger,
         to: &NodeId,
-        output_id: OutputId,
+        output_id: &OutputId,
         artifact: Artifact,
         stored: &mut Vec<NewArtifact>,
     ) {

@@ -325,6 +325,9 @@ fn inputs_are_checked_before_anything_is_recorded() {
     assert_eq!(gaps(&unknown), [GapSeverity::Critical], "one gap for one key");
 }
 
+/// A key of a skipped step: its name, the values that are allowed, and the one that is recorded.
+type Key = (String, Option<String>, Option<Value>);
+
 /// Finding B1: what was skipped is known of the node that it led to, with the keys, what they may be, and the value
 /// that was recorded then. A step that stays skipped is named once.
 #[test]
@@ -345,7 +348,7 @@ fn what_was_skipped_is_recorded_with_the_keys_that_decided_it() {
     let end = harness.advance(&report, Call::context(json!({"parts": [], "fixDecision": "Report"})));
     let read_back = SessionState::fold(harness.state.session_id().clone(), &harness.events).unwrap();
     for state in [&harness.state, &read_back] {
-        let skipped = |node: &NodeId| -> Vec<(String, Vec<(String, Option<String>, Option<Value>)>)> {
+        let skipped = |node: &NodeId| -> Vec<(String, Vec<Key>)> {
             let found = skipped_before(state, &harness.workflow, state.node(node).unwrap());
             let keys = |skipped: Skipped| {
                 skipped.keys.into_iter().map(|key| (key.key, key.allowed, key.value)).collect()

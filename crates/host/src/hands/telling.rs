@@ -48,7 +48,8 @@ impl Recorded {
         // Where each of them is found now, for those that it caused.
         let mut places: Vec<Option<Cause>> = Vec::with_capacity(told.len());
         for mut told in told {
-            let recorded = if let Report::Event { data: EventData::OutputChunk(piece), .. } = &mut told.report
+            let recorded = if let Report::Event { data, .. } = &mut told.report
+                && let EventData::OutputChunk(piece) = &mut **data
             {
                 let length = piece.chunk.len();
                 let left = piece.chunk.get(unsaid.min(length)..).unwrap_or_default().to_owned();

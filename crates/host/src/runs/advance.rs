@@ -11,7 +11,6 @@ use flow::run::RunStatus;
 use flow::snapshot::Snapshot;
 use flow::state::RunState;
 use flow::store::{Bytes, Change, CommitError, StoredAppend};
-use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 
 use super::around::Around;

@@ -145,7 +145,7 @@ pub(super) fn record(
                     }
                     Some(Cause::Id(id)) => Some(id),
                 };
-                turn.record(data, extra, Some(node), cause)
+                turn.record(*data, extra, Some(node), cause)
             }
         };
         sequences.push(sequence);

@@ -131,7 +131,7 @@ async fn update(runs: &Runs, dirs: &[PathBuf], seen: &mut Seen, fixtures: &Fixtu
         changed = true;
         match register(runs, &path).await {
             Ok(Some(workflow_id)) => {
-                tracing::info!(file = %path.display(), workflow_id = workflow_id.as_str(), "workflow loaded")
+                tracing::info!(file = %path.display(), workflow_id = workflow_id.as_str(), "workflow loaded");
             }
             Ok(None) => {
                 tracing::info!(file = %path.display(), "workflow loaded, for agents over MCP");
