@@ -1,6 +1,6 @@
 //! The settings file: TOML, read strictly.
 //!
-//! [`keys!`] below declares every key once: how it is written, the field that it fills, the type of the field, and the
+//! `keys!` below declares every key once: how it is written, the field that it fills, the type of the field, and the
 //! function that reads it. The struct, the list of known keys and the reader all follow from it. A reader says what it
 //! wanted where it did not get it; serde's messages name types of Rust instead.
 
