@@ -296,7 +296,7 @@ impl Dir {
         Ok(fs::renameat_with(&*from_dir.fd, from, &*to_dir.fd, with, RenameFlags::EXCHANGE)?)
     }
 
-    /// Removes a file, a link or anything else that is no directory.
+    /// Removes a file, a link or anything else that is not a directory.
     ///
     /// # Errors
     /// Those of the system.

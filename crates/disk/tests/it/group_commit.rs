@@ -19,7 +19,7 @@ enum Change {
     AddAndRefuse(i64),
     /// Adds a number, and panics after it.
     AddAndPanic(i64),
-    /// Adds a number, and panics when it is told the outcome.
+    /// Adds a number, and panics in its callback.
     AddAndPanicLater(i64),
     /// Adds a number and ends the transaction behind the writer's back, as SQLite may after an error.
     EndTransaction(i64),
