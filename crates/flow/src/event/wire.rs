@@ -36,7 +36,7 @@ pub fn encode(run_id: &RunId, event: &Event) -> String {
 
 /// The JSON text of an event, with this in place of its payload.
 ///
-/// Whoever changes a payload, to hide a secret for instance, makes sure that it can still be read as one of its kind.
+/// A caller that changes a payload, for example to hide a secret, must keep it readable as one of its kind.
 pub fn encode_payload(run_id: &RunId, event: &Event, payload: &Map<String, Value>) -> String {
     encode_with(run_id, event, payload)
 }

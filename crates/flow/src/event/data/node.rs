@@ -45,7 +45,7 @@ pub struct NodeFailed {
     pub node_id: NodeId,
 }
 
-/// The node waits for an interrupt. What an agent was unsure of is told with it.
+/// The node waits for an interrupt. It also carries what an agent was unsure of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSuspended {
